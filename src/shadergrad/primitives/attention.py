@@ -194,12 +194,12 @@ class Attention(AttentionCall):
     def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
         """The kernel, which reads q, k and v where they lie; or the composed form."""
         if self.pays_composed(inputs, target):
-            return self._composed(r, inputs)
+            return self.composed(r, inputs)
         laid = [_in_place(x) for x in inputs[:3]]
         call = LaidAttention(self.problem(inputs), tuple(of for _, of in laid), self.logs)
         return r.make(call, *(x for x, _ in laid), *inputs[3:])
 
-    def _composed(self, r: Builder, inputs: tuple[Node, ...]) -> Node:
+    def composed(self, r: Builder, inputs: tuple[Node, ...]) -> Node:
         """The result of composed operations, and the logarithms of the sums behind it."""
         whole = Composed(r, self, inputs)
         logs = whole.logs()
@@ -338,11 +338,7 @@ class AttentionGradient(AttentionCall):
     def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
         """One kernel, or three: the sums of rows, shares of the gradient of q, and what adds them; or the composed form."""
         if self.pays_composed(inputs[2:], target):
-            whole = Composed(r, self, inputs[2:])
-            size = inputs[0].size
-            logs = r.make(Slice((size,), (size // inputs[0].shape[3],), (1,)), inputs[1])
-            weights = whole.weights(r.reshape(logs, (*whole.shape[:2], 1)))
-            return _laid_out(r, whole.gradients(inputs[0], weights), self.places, self.shape)
+            return self.composed(r, inputs)
         laid = [_in_place(x) for x in (inputs[0], *inputs[2:5])]
         layouts, (g, *qkv) = tuple(of for _, of in laid), (x for x, _ in laid)
         problem = self.problem(inputs[2:])
@@ -352,6 +348,14 @@ class AttentionGradient(AttentionCall):
         sums = r.make(LaidSums(problem, layouts[0]), g, inputs[1])
         found = r.make(LaidShares(problem, layouts, shares), g, sums, *qkv, *inputs[5:])
         return r.make(JoinShares(problem, shares, self.places, self.shape), found)
+
+    def composed(self, r: Builder, inputs: tuple[Node, ...]) -> Node:
+        """The gradients by composed operations."""
+        whole = Composed(r, self, inputs[2:])
+        size = inputs[0].size
+        logs = r.make(Slice((size,), (size // inputs[0].shape[3],), (1,)), inputs[1])
+        weights = whole.weights(r.reshape(logs, (*whole.shape[:2], 1)))
+        return _laid_out(r, whole.gradients(inputs[0], weights), self.places, self.shape)
 
 
 def _writable(result: np.ndarray, place: Layout, shape: Shape) -> np.ndarray:

@@ -12,21 +12,24 @@ from typing import Any
 
 import numpy as np
 
+from ...dtypes import float32
 from ...graph.leaves import Constant, Iota, Placeholder
 from ...graph.node import Node, topological
 from ...graph.primitive import OWN, Primitive, from_data
 from ...plan import Plan
+from ...primitives.attention import Attention, AttentionGradient
 from ...primitives.call import Call
 from ...primitives.elementwise import Bitcast, Cast, Elementwise
 from ...primitives.random import Threefry
 from ...primitives.views import Pad, PadAt, SliceAt, View
 from ...target import Target
 from .. import simplify
-from ..rewrite import Rewriter
+from ..rewrite import Inputs, Rewriter
 from . import rules
 from .kernel import serves_reduction
 
 TARGET = Target("llvm", max_storage_buffers=64, max_binding_bytes=1 << 62)
+MOST_WEIGHTS = 1 << 24  # of attention, which are kept from the forward pass to the backward one
 VIEWS = ("Reshape", "Permute", "Expand", "Slice", "Flip")  # of NumPy's, without a copy
 
 
@@ -82,9 +85,19 @@ def region_of(plan: Plan) -> Region | None:
         given = tuple(nodes[b] for b in d.buffers[:-1])
         nodes[d.buffers[-1]] = Node(primitives[d.kernel], given, spec.shape, spec.dtype, "cpu")
     wanted = [nodes[row] for row in plan.outputs]
-    new = Rewriter(simplify.RULES, "cpu", TARGET).rewrite(wanted)
+    new = Rewriter((attention_composed, *simplify.RULES), "cpu", TARGET).rewrite(wanted)
     outputs = _hosted([new[id(n)] for n in wanted])
     return Region(inputs, outputs)
+
+
+def attention_composed(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """Attention by its own operations, where its weights may be kept: products by BLAS, and all else in kernels along rows."""
+    if not isinstance(p, Attention | AttentionGradient):
+        return None
+    q, k = inputs[-len(p.names) :][:2]
+    if q.dtype is not float32 or q.size // q.shape[3] * k.shape[2] > MOST_WEIGHTS:
+        return None
+    return p.composed(r, inputs)
 
 
 def serves(node: Node) -> bool:
