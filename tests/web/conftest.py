@@ -19,10 +19,6 @@ import pytest
 import chromium as browsers
 from shadergrad.config import config
 
-# tests read what a page shows once its programs are loaded, and where the tasks of its thread were too long
-WATCH_TASKS = """window.longTasks = [];
-new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().filter((e) => e.duration > 50)))
-  .observe({type: 'longtask', buffered: true});"""
 NO_BROWSER = "no Chromium"
 REMEDY = "install chromium (Debian: apt-get install chromium), and playwright from PyPI"
 
