@@ -56,6 +56,27 @@ def test_writes_through_views_are_seen(torch_device: Any) -> None:
     assert torch.equal(a, b.cpu())
 
 
+def test_complex_numbers_and_their_parts_share_memory(torch_device: Any) -> None:
+    from shadergrad.torch.storage import Place
+
+    if Place.device != "cpu":
+        with pytest.raises(TypeError, match="complex64 is not available on webgpu"):
+            torch.zeros(3, dtype=torch.complex64, device=D)
+        return
+    a = torch.randn(3, 4, dtype=torch.complex64)
+    b = a.to(D)
+    for t in (a, b):
+        t.real.mul_(2)
+        t.imag[1] = 5
+        torch.view_as_real(t)[:, 0, 1].neg_()
+        t.conj()[2].add_(1j)
+        torch.view_as_complex(torch.view_as_real(t))[0, 3] = 2 - 1j
+    torch.testing.assert_close(b.cpu(), a)
+    torch.testing.assert_close((b.conj() @ b.T).cpu(), a.conj() @ a.T)
+    with pytest.raises(TypeError, match="has no view as torch"):
+        torch.zeros(3, device=D).view(torch.int32).cpu()
+
+
 def test_what_cannot_be_written_raises_as_in_pytorch(x: Tensor) -> None:
     for t in (x, x.to(D)):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):

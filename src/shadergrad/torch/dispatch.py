@@ -179,8 +179,9 @@ def _resolve(op: Any) -> Run:
         if functional is not None:
             return _by_writing(op, functional)
         return lambda *args, **kwargs: on_host(op, args, kwargs)
-    is_view = any(r.alias_info is not None for r in schema.returns)
-    function = None if is_view else function_of(name)
+    if any(r.alias_info is not None for r in schema.returns):
+        return lambda *args, **kwargs: _refuse_view(name)
+    function = function_of(name)
     if function is not None:
         return _same_name(op, function)
     decomposition = _decompositions.get(op)
@@ -192,6 +193,13 @@ def _resolve(op: Any) -> Run:
         return on_host(op, args, kwargs) if out is NotImplemented else out
 
     return run
+
+
+def _refuse_view(name: str) -> Any:
+    """A view that the host made would not see what is written here, nor this what is written to the view."""
+    raise NotImplementedError(
+        f"[torch] aten::{name} has no kernel on the device webgpu, and a view of it on the host would be a copy."
+    )
 
 
 def _in_place(op: Any, name: str) -> Run:

@@ -14,6 +14,7 @@ import torch
 
 import shadergrad as sg
 
+from ..errors import DTypeError
 from ..tensor import Tensor
 from . import dtypes
 from .dtypes import STORED, TORCH, stored
@@ -70,18 +71,36 @@ def cell_of(x: torch.Tensor) -> Cell:
         return storage.cell
 
 
+def _line(cell: Cell, dtype: torch.dtype) -> Tensor:
+    """All values of a storage row by row, as PyTorch's dtype shows them: complex numbers may be seen as pairs, and pairs as those.
+
+    Raises DTypeError for another view of bits: the device may store another number of them.
+    """
+    line, kept = cell.value.reshape(-1), STORED[dtype]
+    if line.dtype is kept:
+        return line
+    if line.dtype.is_complex and not kept.is_complex:
+        line = sg.view_as_real(line).reshape(-1)
+    elif kept.is_complex and not line.dtype.is_complex:
+        line = sg.view_as_complex(line.reshape(-1, 2))
+    if line.dtype is not kept:
+        raise DTypeError(
+            f"[torch] a storage of {line.dtype.name} has no view as {dtype} on the device webgpu. Hint: x.to({dtype}) converts the values."
+        )
+    return line
+
+
 def read(x: torch.Tensor) -> Any:
     """The value of a torch.Tensor as one of ours; a number for one of the host that has no axes."""
     if x.device.type != "webgpu":
         return x.item() if x.dim() == 0 else from_host(x)
-    value = cell_of(x).value
+    cell = cell_of(x)
+    value = cell.value
     shape = tuple(x.shape)
-    if x.is_contiguous() and x.numel() == value.numel():
+    if x.is_contiguous() and x.numel() == value.numel() and value.dtype is STORED[x.dtype]:
         result = value if value.shape == shape else value.reshape(shape)
     else:
-        result = part_of(value.reshape(-1), shape, x.stride(), offset_of(x))
-    if result.dtype is not STORED[x.dtype]:  # a view of another dtype
-        result = result.view(STORED[x.dtype])
+        result = part_of(_line(cell, x.dtype), shape, x.stride(), offset_of(x))
     if x.is_conj():
         result = result.conj()
     return -result if x.is_neg() else result
@@ -111,11 +130,10 @@ def write(x: torch.Tensor, value: Any) -> torch.Tensor:
     if x.is_conj() or x.is_neg():
         value = -value if x.is_neg() else value
         value = value.conj() if x.is_conj() else value
-    whole = cell.value
-    if x.is_contiguous() and x.numel() == whole.numel():
+    if x.is_contiguous() and x.numel() == cell.value.numel() and cell.value.dtype is dtype:
         cell.value = value
         return x
-    line = whole.reshape(-1).clone()
+    line = _line(cell, x.dtype).clone()
     part = Part(line.numel(), shape, x.stride(), offset_of(x))
     shown = part.of(line) if part.is_nested else None
     if shown is None or part.is_copied:

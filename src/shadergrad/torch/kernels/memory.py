@@ -51,14 +51,17 @@ def empty_strided(
     return view(line, shape, stride, 0)
 
 
+@on_tensors("copy_")
+def copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """copy_ itself and not _copy_from, whose target PyTorch would resolve into another tensor if it is a conjugate."""
+    if is_ours(target):
+        return write(target, read(source) if is_ours(source) else from_host(source))
+    return target.copy_(to_host(source))
+
+
 @on_tensors("_copy_from")
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    if is_ours(target):
-        value = read(source) if is_ours(source) else from_host(source)
-        write(target, value.expand(tuple(target.shape)) if value.shape != tuple(target.shape) else value)
-    else:
-        target.copy_(to_host(source))
-    return target
+    return copy(target, source)
 
 
 @on_tensors("_copy_from_and_resize")
@@ -108,6 +111,21 @@ def view_as_shape(x: torch.Tensor, size: Any) -> torch.Tensor:
     return on_meta(aten.view.default, x, size)
 
 
+@on_tensors("view.dtype")
+def view_as_dtype(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return on_meta(aten.view.dtype, x, dtype)
+
+
+@on_tensors("view_as_real")
+def view_as_real(x: torch.Tensor) -> torch.Tensor:
+    return on_meta(aten.view_as_real.default, x)
+
+
+@on_tensors("view_as_complex")
+def view_as_complex(x: torch.Tensor) -> torch.Tensor:
+    return on_meta(aten.view_as_complex.default, x)
+
+
 @on_tensors("unfold")
 def unfold(x: torch.Tensor, dim: int, size: int, step: int) -> torch.Tensor:
     return on_meta(aten.unfold.default, x, dim, size, step)
@@ -143,6 +161,8 @@ def item(x: torch.Tensor) -> Any:
 
 @on_tensors("fill_.Scalar")
 def fill(x: torch.Tensor, value: Any) -> torch.Tensor:
+    if isinstance(value, complex):
+        return write(x, sg.tensor(value, dtype=STORED[x.dtype], device=Place.device))
     return write(x, sg.full(tuple(x.shape), value, dtype=STORED[x.dtype], device=Place.device))
 
 
