@@ -35,7 +35,7 @@ test-slow: adapter  ## the tests that take more than 5 s
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow and not experiment" --ignore tests/device/test_programs_people_know.py
 
 test-all: test test-portable test-slow adapter  ## every test, and random programs and trainings by the thousand beside PyTorch
-	$(PROGRAMS) --seeds 1000:21000 --modes eager-cpu,compiled-cpu,module-cpu --jobs $(JOBS)
+	$(PROGRAMS) --seeds 1000:21000 --modes eager-cpu,compiled-cpu,module-cpu,torch-cpu --jobs $(JOBS)
 	$(PROGRAMS) --seeds 50:2050 --modes eager-webgpu,compiled-webgpu --jobs $(JOBS)
 	$(TRAININGS) --seeds 0:2000 --modes eager-cpu,compiled-cpu --jobs $(JOBS)
 	$(TRAININGS) --seeds 0:300 --modes eager-webgpu,compiled-webgpu --jobs $(JOBS)

@@ -6,7 +6,8 @@
     python scripts/programs.py --by-feature --seeds 0:30                        a line a feature: how many programs pass
     python scripts/programs.py --cases                                          the programs written by hand
 
-Modes: eager-cpu, compiled-cpu, module-cpu (steps as forward passes of compiled modules), the same with -webgpu. Exit 1 where
+Modes: eager-cpu, compiled-cpu, module-cpu (steps as forward passes of compiled modules), torch-cpu (PyTorch itself, on its device
+"webgpu"), the same with -webgpu. Exit 1 where
 anything differs.
 """
 

@@ -16,7 +16,7 @@ import torch
 
 import shadergrad as sg
 
-from .compare import MODES, Difference, Verdict, default_device, first_difference, uncompiled
+from .compare import MODES, Difference, Verdict, first_difference, library_of, standing_on, uncompiled
 from .language import WAYS, observe
 
 Run = Callable[[Any, Any], Iterator[Any]]
@@ -82,11 +82,12 @@ def _run_case(case: Case, mode: str) -> Verdict:
     is_compiled = how in WAYS
     results = {"yielded"} if how == "compiled" and case.uses_step else set()
     at = 0
-    with default_device(device):
-        running = case.run(sg, WAYS.get(how, uncompiled))
+    library = library_of(how)
+    with standing_on(how, device):
+        running = case.run(library, WAYS.get(how, uncompiled))
         for at, wanted in enumerate(expected):
             try:
-                found = seen(next(running), sg.Tensor)
+                found = seen(next(running), library.Tensor)
             except sg.CompileError as error:
                 if is_compiled and case.may_refuse:
                     return Verdict("refusal", message=str(error))

@@ -10,19 +10,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 import shadergrad as sg
+from shadergrad.config import config
 
-from .as_here import AsHere
+from .as_here import AsHere, ask, tensors_of
 from .language import WAYS, Program, Statement, execute, namespace, observed
 
-MODES = {  # how steps run (not compiled, compiled, as forward passes of compiled modules), and the device
-    f"{how}-{device}": (how, device) for device in ("cpu", "webgpu") for how in ("eager", *WAYS)
+MODES = {  # how steps run (not compiled, compiled, as forward passes of compiled modules; PyTorch itself on our device), and the device
+    f"{how}-{device}": (how, device) for device in ("cpu", "webgpu") for how in ("eager", *WAYS, "torch")
 }
 TOLERANCE = 1e-5  # values are exact in float32 by construction; steps of some optimizers are not
 
@@ -102,26 +104,64 @@ def default_device(device: str) -> Iterator[None]:
         sg.set_default_device(before)
 
 
+@contextmanager
+def torchs_device(device: str) -> Iterator[None]:
+    """PyTorch's device "webgpu" with one of ours behind it: its tensors that name no device are made there, and nothing runs on the host."""
+    import shadergrad.torch
+    from shadergrad.torch import host
+
+    before = host.config
+    host.config = replace(config, torch_fallback="error")
+    shadergrad.torch.use(device)
+    try:
+        with torch.device("webgpu"):
+            yield
+    finally:
+        shadergrad.torch.use("webgpu")
+        host.config = before
+
+
+def standing_on(how: str, device: str) -> AbstractContextManager[None]:
+    """What a mode's programs run in."""
+    return torchs_device(device) if how == "torch" else default_device(device)
+
+
+def library_of(how: str) -> Any:
+    """Whose functions and tensors a mode's programs use."""
+    return torch if how == "torch" else sg
+
+
+class Asked(TorchFunctionMode):
+    """Tensors of PyTorch's that an operation gets are asked for their gradient function, as under `AsHere`."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for t in tensors_of((*args, *(kwargs or {}).values())):
+            ask(t)
+        return func(*args, **(kwargs or {}))
+
+
 def run(program: Program, mode: str, moments: list[Moment] | None = None) -> Verdict:
     """Run a program in a mode, beside what PyTorch did."""
     how, device = MODES[mode]
     moments = under_torch(program) if moments is None else moments
-    with default_device(device):
+    with standing_on(how, device):
         return _run(program, how, moments)
 
 
 def _run(program: Program, how: str, moments: list[Moment]) -> Verdict:
     is_compiled = how in WAYS
-    space = namespace(sg, WAYS.get(how, uncompiled))
+    library = library_of(how)
+    space = namespace(library, WAYS.get(how, uncompiled))
     results: set[str] = set()
     for where, (statement, moment) in enumerate(zip(program.statements(), moments, strict=True)):
-        error = execute(statement.text, space)
+        with Asked() if how == "torch" else nullcontext():
+            error = execute(statement.text, space)
         results |= set(statement.results) if how == "compiled" else set()
         verdict = judge_errors(where, statement, moment.error, error, is_compiled)
         if verdict is not None:
             return verdict
         try:
-            seen = observed(space, sg.Tensor, values=statement.look)
+            seen = observed(space, library.Tensor, values=statement.look)
         except Exception as failure:
             if is_compiled and isinstance(failure, sg.CompileError):
                 return Verdict("refusal", message=str(failure))

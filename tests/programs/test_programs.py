@@ -53,6 +53,19 @@ def test_random_programs_mean_the_same_on_webgpu(chunk: int, webgpu: str) -> Non
     assert_as_pytorch(chunk * 20, 20, [f"eager-{webgpu}", f"compiled-{webgpu}"])
 
 
+@pytest.mark.parametrize("chunk", range(4))
+def test_random_programs_mean_the_same_on_pytorchs_device(chunk: int, device: str) -> None:
+    """PyTorch itself, with each of our devices behind its device "webgpu"; half as many there."""
+    size = SIZE if device == "cpu" else SIZE // 5
+    assert_as_pytorch(chunk * size, size, [f"torch-{device}"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_programs_written_by_hand_mean_the_same_on_pytorchs_device(name: str) -> None:
+    verdict = run_case(CASES[name], "torch-cpu")
+    assert verdict.outcome == "same", verdict.difference
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_programs_written_by_hand_mean_what_pytorch_says(name: str, device: str) -> None:
     case = CASES[name]

@@ -15,7 +15,7 @@ from ..cuda.streams import Event, Stream, StreamContext, current_stream, default
 from ..devices import adapters
 from ..errors import DeviceError
 from ..tensor import flush
-from . import autocast, copies, dispatch, dtypes, private
+from . import addresses, autocast, copies, dispatch, dtypes, private
 from .storage import Place
 
 NAME = "webgpu"
@@ -149,5 +149,6 @@ def register() -> None:
     dispatch.register()
     autocast.register()
     copies.register()
+    addresses.register()
     register_optimizer_step_post_hook(lambda *_: flush())
     use(NAME)

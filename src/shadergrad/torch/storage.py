@@ -31,10 +31,11 @@ class Place:
 class Cell:
     """What a storage holds: a tensor of ours, in any shape, without a history. Writes replace it."""
 
-    __slots__ = ("value",)
+    __slots__ = ("address", "value")
 
     def __init__(self, value: Tensor) -> None:
         self.value = value
+        self.address = 0  # addresses.py gives one where a program asks
 
 
 def is_ours(x: Any) -> bool:

@@ -1,0 +1,40 @@
+"""Addresses for storages that have none, so that programs can ask whether two tensors share memory.
+
+In: PyTorch's data_ptr() of tensors and storages. Out, for this device: a number that no other storage has, plus the tensor's
+offset. It is no memory of the process; whoever reads there is wrong.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+
+from .storage import cell_of, is_ours
+
+_SPACING = 1 << 40  # bytes: no storage is as long
+_next = itertools.count(_SPACING, _SPACING).__next__
+
+
+def _address_of(cell: Any) -> int:
+    if cell.address == 0:
+        cell.address = _next()
+    return cell.address
+
+
+def register() -> None:
+    """Replace PyTorch's two methods, once; for other devices they do what they did."""
+    of_tensor, of_storage = torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr
+
+    def tensor_address(self: torch.Tensor) -> int:
+        if not is_ours(self):
+            return of_tensor(self)
+        return _address_of(cell_of(self)) + int(self.storage_offset()) * self.element_size() if self.numel() else 0
+
+    def storage_address(self: torch.UntypedStorage) -> int:
+        cell = getattr(self, "cell", None)
+        return of_storage(self) if cell is None else _address_of(cell)
+
+    torch.Tensor.data_ptr = tensor_address  # type: ignore[method-assign]
+    torch.UntypedStorage.data_ptr = storage_address  # type: ignore[method-assign]
