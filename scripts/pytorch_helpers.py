@@ -442,7 +442,9 @@ def _kinds() -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, kinds in sets.items():
         made[name] = lambda kinds=kinds: kinds
-        made[f"{name}_and"] = lambda *more, kinds=kinds: kinds + tuple(m for m in more if m not in kinds)
+        made[f"{name}_and"] = lambda *more, kinds=kinds: (
+            kinds + tuple(m for m in more if m not in kinds and not _name(m).startswith(ABSENT))
+        )
     made["floating_types_and_half"] = lambda: floats + named("float16")
     everything = sets["all_types_and_complex"] + named("bool", "float16")
     made["get_all_dtypes"] = lambda **_: list(everything)
@@ -463,8 +465,10 @@ class _Module(ModuleType):
             return False
         if name.startswith(("onlyCUDA", "onlyMPS", "deviceCountAtLeast", "onlyOn")):
             return _elsewhere
-        if name.startswith(("skip", "only", "expectedFailure", "slow", "largeTensor", "tf32", "disable")):
+        if name.startswith(("skip", "only", "expectedFailure", "slow", "tf32", "disable")):
             return _or_decorate
+        if name.startswith("largeTensor"):
+            return lambda *_, **__: _skipped("memory")
         return _skipped(f"{name} of {self.__name__} is not at hand")
 
 

@@ -18,6 +18,7 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -41,6 +42,7 @@ FILES = (
 )  # fmt: skip
 FAILED = ("wrong", "asserted", "raised")
 LIMIT = 20  # seconds a test may take
+MEMORY = 6 << 30  # bytes of addresses that a file's process may take: what asks for more fails alone
 
 
 class TooLong(Exception):
@@ -52,6 +54,7 @@ class TooLong(Exception):
 
 def run_file(tests: Path, name: str, only: str, reference: bool) -> list[dict[str, str]]:
     """The outcome of each test of a file: its id, passed, skipped, wrong or raised, and why."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     if not reference:
         from shadergrad.as_torch import install
 

@@ -25,6 +25,10 @@ class ArgumentError(ShadergradError, ValueError, RuntimeError):
     """An argument with an invalid value. PyTorch raises ValueError from modules, RuntimeError from functions."""
 
 
+class UnsupportedError(ArgumentError, NotImplementedError):
+    """A combination of arguments that PyTorch does not implement either, and raises NotImplementedError for."""
+
+
 class DeviceError(ShadergradError, RuntimeError):
     """An unknown or missing device, or operands on different ones. Raised at the call, or where a device is first used."""
 

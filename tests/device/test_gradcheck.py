@@ -265,7 +265,7 @@ def test_a_jacobian_can_be_differentiated_again() -> None:
 
 def test_what_a_derivative_cannot_be_of_is_refused() -> None:
     x = sg.tensor([0.5, -1.5])
-    with pytest.raises(RuntimeError, match="independent of an input"):
+    with pytest.raises(RuntimeError, match="independent of input 0"):
         sg.autograd.functional.jacobian(lambda x: x.detach(), x, strict=True)
     with pytest.raises(sg.ShapeError, match="single element"):
         sg.autograd.functional.hessian(lambda x: x * 2, x)
@@ -273,3 +273,59 @@ def test_what_a_derivative_cannot_be_of_is_refused() -> None:
         sg.autograd.functional.vjp(lambda x: x * 2, x)
     with pytest.raises(sg.ShapeError, match=r"\[\[3\]\]"):
         sg.autograd.functional.jvp(lambda x: x * 2, x, sg.ones(3))
+
+
+# ---------------------------------------------------------------------------------- functions of autograd at their edges
+
+
+def test_gradcheck_moves_the_tensor_itself_which_a_function_may_read_elsewhere() -> None:
+    layer = sg.nn.Linear(3, 2, dtype=sg.float64, device="cpu")
+    x, before = double(4, 3).detach(), layer.weight.tolist()
+    assert gradcheck(lambda _: layer(x), [layer.weight])
+    assert gradgradcheck(lambda _: layer(x) ** 2, [layer.weight])
+    assert layer.weight.tolist() == before
+
+
+def _functional_edges(lib: Any) -> dict[str, Callable[[], Any]]:
+    f = lib.autograd.functional
+    x = lib.tensor([1.0, 2.0], dtype=lib.float64)
+    leaf = lib.tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
+    v = lib.ones(2, dtype=lib.float64)
+
+    def alone(a: Any) -> Any:
+        return a.detach().clone().requires_grad_().clone()
+
+    return {
+        "several outputs of a scalar function": lambda: f.hessian(lambda a: (a.sum(), a.sum()), x),
+        "a tuple of one": lambda: f.vhp(lambda a: (a.sum(),), x, v),
+        "an output that is no tensor": lambda: f.hvp(lambda a: (a.sum(), "b"), x, v),
+        "a vector that is none": lambda: f.vhp(lambda a: a.sum(), x, (v, 2)),
+        "strict and vectorize": lambda: f.jacobian(lambda a: a, x, strict=True, vectorize=True),
+        "strict hessian and vectorize": lambda: f.hessian(lambda a: (a**3).sum(), x, strict=True, vectorize=True),
+        "strict, no gradient": lambda: f.vjp(lambda a: a.detach(), x, v, strict=True),
+        "strict, independent": lambda: f.jacobian(alone, x, strict=True),
+        "strict, independent jacobian": lambda: f.jacobian(lambda a: a.clone(), leaf, create_graph=True, strict=True),
+        "strict, independent vjp": lambda: f.vjp(lambda a: a.clone(), leaf, v, create_graph=True, strict=True),
+        "strict, independent jvp": lambda: f.jvp(lambda a: a.clone(), leaf, v, create_graph=True, strict=True),
+        "strict hessian of a linear function": lambda: f.hessian(lambda a: (3 * a).sum(), x, strict=True),
+    }
+
+
+@pytest.mark.parametrize("case", _functional_edges(sg))
+def test_what_pytorch_refuses_of_functional_derivatives_is_refused(case: str) -> None:
+    with pytest.raises((RuntimeError, TypeError)) as theirs:
+        _functional_edges(torch)[case]()
+    with pytest.raises((RuntimeError, TypeError)) as ours:
+        _functional_edges(sg)[case]()
+    assert isinstance(ours.value, TypeError) == isinstance(theirs.value, TypeError)
+
+
+@pytest.mark.parametrize("name", ["jacobian", "hessian"])
+def test_create_graph_records_within_no_grad(name: str) -> None:
+    def run(lib: Any, create_graph: bool) -> tuple[bool, Any]:
+        x = lib.tensor([1.0, 2.0], dtype=lib.float64)
+        with lib.no_grad():
+            found = getattr(lib.autograd.functional, name)(lambda a: (a**3).sum(), x, create_graph=create_graph)
+        return found.requires_grad, found.tolist()
+
+    assert [run(sg, c) for c in (False, True)] == [run(torch, c) for c in (False, True)]

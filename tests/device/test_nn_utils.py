@@ -164,3 +164,11 @@ def test_spectral_norm_makes_the_largest_singular_value_1(old: bool, device: str
     names = {"bias", "weight_orig", "weight_u", "weight_v"}
     if old:
         assert set(layer.state_dict()) == names
+
+
+def test_what_is_no_batch_of_sequences_is_refused() -> None:
+    for lib in (sg, torch):
+        with pytest.raises(RuntimeError, match="Expected iterable for input sequences"):
+            lib.nn.utils.rnn.pad_sequence(5)
+        with pytest.raises(RuntimeError, match="empty tensor"):
+            lib.nn.utils.rnn.pack_padded_sequence(lib.zeros(0, 0), [])

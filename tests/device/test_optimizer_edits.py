@@ -215,3 +215,12 @@ def test_edits_between_steps_act_as_in_pytorch(kind: str, how: str, compiled: bo
     far = SINGLE.get(kind, 1e-6 if kind == "ASGD" else 1e-9)  # PyTorch's ASGD keeps its rates in float32
     for k, (a, b) in enumerate(zip(mine, theirs, strict=True)):
         np.testing.assert_allclose(a, b, far, far, err_msg=f"step {k // 4}, leaf {k % 4}")
+
+
+def test_a_group_that_is_there_twice_has_the_same_numbers_in_a_state_dict() -> None:
+    def run(lib: Any) -> list[Any]:
+        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(2)), lib.nn.Parameter(lib.ones(3))], lr=0.1)
+        optimizer.param_groups.extend(optimizer.param_groups)
+        return [group["params"] for group in optimizer.state_dict()["param_groups"]]
+
+    assert run(sg) == run(torch)

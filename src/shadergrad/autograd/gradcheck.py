@@ -17,6 +17,7 @@ from ..dtypes import float64
 from ..errors import AutogradError
 from ..graph.node import grad_mode
 from ..tensor import Tensor
+from ..tensor.strides import overlaps
 from .derivatives import GradArgumentError, grad
 
 
@@ -180,19 +181,28 @@ def _numerical(
 ) -> list[np.ndarray]:
     """The Jacobians of the outputs at `places` by one input, by central differences."""
     x = inputs[argument]
-    start = x.detach().numpy()
+    memory = x.detach()
+    start = memory.numpy().copy()
 
     def moved(element: int, by: float) -> list[np.ndarray]:
         values = start.reshape(-1).copy()
         values[element] += by
         shifted = Tensor(values.reshape(start.shape), dtype=x.dtype, device=x.device, requires_grad=True)
+        if is_one_place_each:  # in place: the function may read the tensor itself, such as the weight of a module
+            memory.copy_(shifted.detach())
+            shifted = x
         outputs = _listed(func(*inputs[:argument], shifted, *inputs[argument + 1 :]))
         return [outputs[p].detach().numpy().reshape(-1).astype(np.float64) for p in places]
 
-    rows = [
-        [(up - down) / (2 * eps) for up, down in zip(moved(k, eps), moved(k, -eps), strict=True)]
-        for k in range(x.numel())
-    ]
+    is_one_place_each = not overlaps(tuple(x.shape), x.stride())
+    try:
+        rows = [
+            [(up - down) / (2 * eps) for up, down in zip(moved(k, eps), moved(k, -eps), strict=True)]
+            for k in range(x.numel())
+        ]
+    finally:
+        if is_one_place_each:
+            memory.copy_(Tensor(start, dtype=x.dtype, device=x.device))
     if not rows:
         return [np.zeros((0, 0)) for _ in places]
     return [np.stack([row[j] for row in rows]) for j in range(len(places))]

@@ -17,7 +17,7 @@ def state_dict(groups: list[ParamGroup], state: dict[Tensor, dict[str, Any]]) ->
     numbers: dict[Any, int] = {}
     for group in groups:
         for p in group["params"]:
-            numbers[p] = len(numbers)
+            numbers.setdefault(p, len(numbers))
     packed = [
         {**{k: copied(v) for k, v in group.items() if k != "params"}, "params": [numbers[p] for p in group["params"]]}
         for group in groups

@@ -63,7 +63,8 @@ class AddressTensor(RepeatTensor):
                 "as_strided: a tensor with history must lie row by row and hold the view. Hint: .contiguous()."
             )
         else:
-            flat = self._all_of(self._shared.storage).reshape(-1).view(self.dtype)
+            flat = self._all_of(self._shared.storage).reshape(-1)
+            flat = flat if flat.dtype is self.dtype else flat.view(self.dtype)
         if start + reach > flat.numel():
             raise ShapeError(
                 f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start} require {start + reach} elements, "

@@ -21,8 +21,6 @@ def reading(source: DType, dtype: DType, device: str) -> Callable[[Node], Node]:
     """What reads the memory of `source` as `dtype`. Raises DTypeError where the device cannot."""
     check_storable(dtype, device)
     step: Primitive
-    if source is dtype:
-        return lambda x: x
     if max(source.category, dtype.category) < 2 and source.itemsize == dtype.itemsize:
         step = Cast(dtype)  # integers wrap, which keeps the bits
     elif source.itemsize == dtype.itemsize == 4:

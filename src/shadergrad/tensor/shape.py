@@ -65,6 +65,8 @@ class ShapeTensor(NumericTensor):
         return self._viewed(shape, "view")
 
     def _read_as(self, dtype: DType) -> Self:
+        if dtype is self.dtype:
+            return self.detach()
         show = reading(self.dtype, dtype, self._node.device)
         layout, offset = self._strides()
         check_layout(self.dtype, dtype, layout, self._node.shape, offset)

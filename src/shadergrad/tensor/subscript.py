@@ -32,6 +32,9 @@ from .positions import wrapped
 T = TypeVar("T", bound="SubscriptTensor")
 
 
+MOST_IN_A_LIST = 32  # entries of a list that is taken as a tuple
+
+
 class StepError(IndexRangeError, ValueError):
     """A slice that goes backwards or stands still."""
 
@@ -52,8 +55,7 @@ class SubscriptTensor(NormTensor):
     def __getitem__(self, key: Any) -> Self:
         """By ints, slices with positive steps, None, Ellipsis, sequences, integer and bool tensors (bools are read; those of
         uint8 too, as in PyTorch). A single bool adds an axis of one element or none."""
-        parts = key if isinstance(key, tuple) else (key,)
-        parts = tuple(_beside(self, list(k) if isinstance(k, range | tuple) else k) for k in parts)
+        parts = tuple(_beside(self, list(k) if isinstance(k, range | tuple) else k) for k in _parts(key))
         if any(isinstance(k, bool | np.bool_) or _is_mask(k) for k in parts):
             return _index_by_bools(self, parts)
         return _index(self, parts)
@@ -66,6 +68,24 @@ class SubscriptTensor(NormTensor):
         if not isinstance(element, OPERANDS):
             refuse("__contains__", "element", element, "Tensor or Number")
         return bool((self == element).any().item())
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    """The entries of a key, one for each axis. A list of sequences, slices or tensors is taken as a tuple of them, as in PyTorch."""
+    if isinstance(key, tuple):
+        return key
+    if not isinstance(key, list) or len(key) >= MOST_IN_A_LIST or not any(_is_entry(k) for k in key):
+        return (key,)
+    warnings.warn(
+        "Using a non-tuple sequence for multidimensional indexing is deprecated: PyTorch takes it as x[tuple(seq)], NumPy as "
+        "x[array(seq)]. Hint: x[tuple(seq)], or x[sg.tensor(seq)].",
+        stacklevel=4,
+    )
+    return tuple(key)
+
+
+def _is_entry(k: Any) -> bool:
+    return k is None or k is Ellipsis or isinstance(k, list | tuple | range | slice | np.ndarray | TensorBase)
 
 
 def _is_mask(k: Any) -> bool:
@@ -264,7 +284,7 @@ def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
 
 
 def _assign(x: Any, key: Any, value: Any) -> None:
-    keys = tuple(_beside(x, _bytes_as_bools(k)) for k in (key if isinstance(key, tuple) else (key,)))
+    keys = tuple(_beside(x, _bytes_as_bools(k)) for k in _parts(key))
     is_plain = all(
         k is None or k is Ellipsis or (isinstance(k, int | np.integer | slice) and not isinstance(k, bool))
         for k in keys

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...dtypes import int32
-from ...errors import DTypeError, ShapeError
-from ...tensor import Tensor, arange, where, zeros
+from ...errors import DTypeError, ShapeError, UnsupportedError
+from ...plan import IN_BAGS
+from ...tensor import Tensor, arange, in_range, where, zeros
 from ..errors import ArgumentError
 from .linear import embedding, padding_row
 
@@ -30,8 +31,9 @@ def embedding_bag(
 
     input: (bags, size), or (k,) with offsets (bags,), where each bag begins (and, with include_last_offset, where the last
     ends). per_sample_weights, of the shape of input, multiply the rows, with 'sum' only. padding_idx: positions that do
-    not count. An empty bag gives zeros. Further arguments and errors: as for embedding.
-    ShapeError where shapes do not fit, ArgumentError for another mode or weights with another than 'sum'.
+    not count. An empty bag gives zeros. Further arguments and errors: as for embedding. Raises PositionError, as for positions, where
+    the first offset is not 0 or one is beyond the positions, ShapeError where shapes do not fit, ArgumentError for another mode,
+    UnsupportedError for weights with another than 'sum'.
 
     >>> table = sg.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
     >>> F.embedding_bag(sg.tensor([0, 2, 1]), table, sg.tensor([0, 2]), mode="sum")
@@ -42,7 +44,7 @@ def embedding_bag(
         raise ArgumentError("mode has to be one of sum, mean or max")
     if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != input.shape):
         if mode != "sum":
-            raise ArgumentError(
+            raise UnsupportedError(
                 f"embedding_bag: per_sample_weights was not None. It is only supported for mode='sum' (got mode='{mode}')."
             )
         raise ShapeError(
@@ -59,7 +61,7 @@ def embedding_bag(
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
     if not flat.numel():
-        return zeros(count, weight.shape[1], dtype=weight.dtype, device=weight.device) + weight.sum() * 0.0
+        return zeros(count, weight.shape[1], dtype=weight.dtype, device=weight.device) + rows.sum()
     return _joined(rows, counted, bag, count, mode)
 
 
@@ -85,6 +87,9 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
         raise DTypeError(f"embedding_bag: expected offsets of integers, but got {offsets.dtype.name}.")
     if include_last_offset and not offsets.numel():
         raise ShapeError("embedding_bag: with include_last_offset there must be at least one offset.")
+    if offsets.numel():
+        first = in_range(offsets[:1], 1, IN_BAGS)  # 0
+        offsets = in_range(offsets, input.shape[0] + 1, IN_BAGS) - first
     begins = offsets[:-1] if include_last_offset else offsets
     place = arange(input.shape[0], device=input.device)
     bag = begins.to(dtype=int32).searchsorted(place, right=True) - 1

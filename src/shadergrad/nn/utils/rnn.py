@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...errors import ArgumentError, ShapeError
+from ...errors import ArgumentError, NotTensorsError, ShapeError
 from ...tensor import Tensor, host_tensor, stack
 from ..packed_sequence import PackedSequence, lengths_of, packed_from, padded
 
@@ -36,6 +36,10 @@ def pad_sequence(
     """
     if padding_side not in ("left", "right"):
         raise ArgumentError(f"padding_side should be left or right, but got {padding_side!r}.")
+    if not isinstance(sequences, Iterable):
+        raise NotTensorsError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences).__name__}"
+        )
     parts = list(sequences)
     if not parts:
         raise ArgumentError("pad_sequence(): received an empty list of sequences.")
@@ -89,6 +93,8 @@ def pack_padded_sequence(
         raise ShapeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {counts.size} (batch_size={x.shape[1]})"
         )
+    if not counts.size:
+        raise ShapeError("Cannot pack an empty tensor: a batch has one sequence at least.")
     if (counts <= 0).any():
         raise ShapeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
