@@ -34,6 +34,7 @@ pytestmark = [
 def computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Say which of the two computes from here on; native kernels do so from the first run of a program."""
     monkeypatch.setattr(cpu, "COMES_AGAIN", 1)
+    monkeypatch.setattr(cpu, "LITTLE_COMES_AGAIN", 1)
 
     def choose(name: str) -> None:
         monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu=name))
@@ -241,19 +242,33 @@ def test_a_forked_child_has_threads_of_its_own(computes: Any, monkeypatch: pytes
 # -- starting
 
 
-def test_a_program_is_interpreted_until_it_comes_again(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("elements", "again"), [(100, 4), (1 << 14, 2)])
+def test_a_program_is_interpreted_until_it_comes_again(
+    elements: int, again: int, computes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cpu, "COMES_AGAIN", 2)
+    monkeypatch.setattr(cpu, "LITTLE_COMES_AGAIN", 4)
     computes("native")
     loaded: list[object] = []
     original = cpu.Native
     monkeypatch.setattr(cpu, "Native", lambda steps: loaded.append(steps) or original(steps))
     step = sg.compile(lambda x: (x * 2).exp())
-    x = sg.tensor(np.linspace(0, 1, 100, dtype=np.float32))
-    step(x).numpy()
-    assert not loaded
-    for _ in range(3):
+    x = sg.tensor(np.linspace(0, 1, elements, dtype=np.float32))
+    for run in range(1, 7):
         step(x).numpy()
-    assert len(loaded) == 1
+        assert len(loaded) == (run >= again), f"run {run}"
+
+
+def test_no_memory_is_said_in_words(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    computes("native")
+    x = sg.tensor(np.ones(100, np.float32))
+
+    def run(self: Any, inputs: Any) -> Any:
+        raise MemoryError("nothing left")
+
+    monkeypatch.setattr(cpu.Native, "run", run)
+    with pytest.raises(sg.OutOfMemoryError, match="the host has no memory"):
+        (x.exp() * 2).numpy()
 
 
 TEXT = """define void @kernel(ptr %buffers, i64 %begin, i64 %end) {

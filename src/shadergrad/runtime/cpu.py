@@ -27,6 +27,8 @@ from .native_cpu import Native
 from .threads import pool
 
 COMES_AGAIN = 2  # the run of a program in which it is compiled
+LITTLE_COMES_AGAIN = 32  # the same of one that NumPy runs in less time than machine code takes to load
+MANY, LARGE = 48, 1 << 14  # operations, or elements of an array, that are no little
 
 Step = tuple[Any, Rows, Rows, list[int]]  # an operation, and the rows that nothing reads afterwards
 
@@ -143,11 +145,13 @@ class NativeProgram(CpuProgram):
     def __init__(self, device: CpuDevice, plan: Plan) -> None:
         super().__init__(device, plan)
         self._runs = 0
+        little = len(plan.dispatches) < MANY and all(spec.size < LARGE for spec in plan.buffers)
+        self._compiled_in = LITTLE_COMES_AGAIN if little else COMES_AGAIN
         self._native: Native | None = None
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
         self._runs += 1
-        if self._runs == COMES_AGAIN:
+        if self._runs == self._compiled_in:
             steps = steps_of(self.plan)
             self._native = None if steps is None else Native(steps)
         if self._native is None or timing.listeners:
@@ -155,7 +159,10 @@ class NativeProgram(CpuProgram):
         plan = self.plan
         given = [s.handle.reshape(plan.buffers[row].shape) for row, s in zip(plan.inputs, inputs, strict=True)]
         with np.errstate(all="ignore"):
-            found = self._native.run(given)
+            try:
+                found = self._native.run(given)
+            except MemoryError as error:
+                raise OutOfMemoryError(f"the host has no memory for {plan!r}: {error}.") from error
         arrays = dict(zip(plan.outputs, found, strict=True))
         return self._give_all(arrays, dict(zip(plan.inputs, inputs, strict=True)), into)
 

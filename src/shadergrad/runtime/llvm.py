@@ -30,6 +30,8 @@ DIGEST = hashlib.sha256().digest_size
 LEVEL = 2  # of LLVM's optimization; loops are vectors already
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _lock = threading.Lock()
+if hasattr(os, "register_at_fork"):  # nobody in a child will let it go
+    os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
 
 
 class CodeCacheWarning(UserWarning):
