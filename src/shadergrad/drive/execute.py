@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from ..dtypes import DType
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..graph.capture import Capture, Graph
+from ..graph.composition import shown
 from ..graph.node import Node, is_alias, resolve
 from ..graph.origin import entered, named
+from ..graph.short_capture import ShortCapture
 from ..plan import Label, Plan
 from ..runtime import cpu as cpu
 from ..runtime import timing
@@ -67,6 +69,8 @@ class Programs:
         self._most_bytes = most_bytes
         self.nbytes = 0
         self.compiled = 0
+        self._short: dict[Any, tuple[Any, Program, list[int]]] = {}  # by short captures, with the keys of structures
+        self._latest: Any = None  # the key of the structure that was got last
         self._met: set[int] = set()  # structures, by the hash of their keys
         self._lock = threading.RLock()
 
@@ -101,8 +105,34 @@ class Programs:
                 self._cache[key] = structure
             structure.meet(function)
             self._cache.move_to_end(key)
+            self._latest = key
             self._make_room()
         return found
+
+    def known(self, short: ShortCapture) -> tuple[Program, list[int]] | None:
+        """The program of a short capture that came before, and the source of each of its inputs."""
+        with self._lock:
+            found = self._short.get(self._short_key(short))
+            if found is None:
+                return None
+            key, program, sources = found
+            if key in self._cache:
+                self._cache.move_to_end(key)
+            return program, sources
+
+    def learn(self, short: ShortCapture, capture: Capture, program: Program) -> None:
+        """Remember the program of a short capture. capture: the same, of all nodes, which was got last."""
+        place = {(id(s.storage), s.shape, s.dtype): k for k, s in enumerate(short.sources)}
+        sources = [place.get((id(s.storage), s.shape, s.dtype)) for s in capture.sources]
+        if None in sources or len(short.roots) != len(capture.roots):
+            return
+        with self._lock:
+            self._short[self._short_key(short)] = (self._latest, program, cast("list[int]", sources))
+            if len(self._short) > self._most:
+                self._short.pop(next(iter(self._short)))
+
+    def _short_key(self, short: ShortCapture) -> Any:
+        return short.key, short.numbered, get_device(short.device).target, symbolic_sizes.follows
 
     def is_new(self, capture: Capture) -> bool:
         """Whether a structure comes for the first time, or has not come for long."""
@@ -123,10 +153,13 @@ class Programs:
 
     def _make_room(self) -> None:
         while len(self._cache) > max(1, self._most) or (self.nbytes > self._most_bytes and len(self._cache) > 1):
-            self.nbytes -= structure_bytes(self._cache.popitem(last=False)[1])
+            gone, structure = self._cache.popitem(last=False)
+            self.nbytes -= structure_bytes(structure)
+            self._short = {short: found for short, found in self._short.items() if found[0] != gone}
 
     def clear(self) -> None:
         self._cache.clear()
+        self._short.clear()
         self._met.clear()
         self.nbytes = 0
 
@@ -145,7 +178,7 @@ def realize(wanted: Sequence[Node], *, read: bool = False) -> None:
         return
     with lock:
         pending = list({id(n): n for n in wanted if n.storage is None}.values())
-        compute = [n for n in pending if resolve(n).storage is None]
+        compute = [n for n in pending if shown(n).storage is None]
         if compute:
             _compute(compute, read)
         for node in pending:
@@ -160,17 +193,43 @@ def _compute(wanted: list[Node], read: bool) -> None:
     device = get_device(wanted[0].device)
     if device.compute(wanted):
         return
-    capture = Capture(wanted, keep=read or any(n.requires_grad and not n.released for n in wanted))
+    keep = read or any(n.requires_grad and not n.released for n in wanted)
+    short = None if keep or timing.listeners else ShortCapture(wanted)
+    capture: Capture | None = None if short is None or short.is_short else short
+    if capture is None:
+        if short is not None and _run_again(short):
+            return
+        pending = [n for n in wanted if resolve(n).storage is None]  # which makes the nodes of compositions
+        if len(pending) < len(wanted):
+            if pending:
+                _compute(pending, read)
+            return
+        capture = Capture(wanted, keep=keep)
     results, kept = None, range(len(capture.keep))
     if len(capture.order) >= LONG and not timing.listeners and programs.is_new(capture):
         results = device.evaluate(capture)
     if results is None:
         program, kept = programs.get(capture)
         results = run_noted(program, capture, [s.storage for s in capture.sources])
+        if short is not None and short is not capture:
+            programs.learn(short, capture, program)
     given = [*capture.roots, *(capture.order[capture.keep[k]] for k in kept)]
     for node, storage in zip(given, results, strict=True):
         if node.storage is None:
             node.materialize(storage)
+
+
+def _run_again(short: ShortCapture) -> bool:
+    """Run what came before, if it did."""
+    known = programs.known(short)
+    if known is None:
+        return False
+    program, sources = known
+    results = program.run([short.sources[k].storage for k in sources])
+    for node, storage in zip(short.roots, results, strict=True):
+        if node.storage is None:
+            node.materialize(storage)
+    return True
 
 
 def run_noted(program: Program, capture: Capture, inputs: Sequence[Storage]) -> list[Storage]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import symbolic_sizes
 from ..errors import AutogradError
+from .composition import Composite
 from .leaves import Variable
 from .node import Node, grad_mode, mode, topological
 from .tape import Tape, passes
@@ -41,10 +42,21 @@ def backward(
     def before(node: Node) -> Sequence[Node]:
         return () if id(node) in ends else _tape_inputs(node)
 
-    order = topological(roots, before if ends else _tape_inputs)
-    _refuse_released(n for n in order if id(n) not in ends)
     origins = mode.origins
     is_known = targets is None and not create_graph and not symbolic_sizes.follows and origins is None
+    short = None  # the tape with compositions as they are
+    if is_known:
+        order = topological(roots, _short_inputs)
+        if any(type(node) is Composite for node in order):
+            _refuse_released(order)
+            short = Tape(order, roots, cotangents)
+            found = passes.find(short)
+            if found is not None:
+                if not retain_graph:
+                    _release(order)
+                return found
+    order = topological(roots, before if ends else _tape_inputs)
+    _refuse_released(n for n in order if id(n) not in ends)
     tape = Tape(order, roots, cotangents) if is_known else None
     found = None if tape is None else passes.find(tape)
     if found is None:
@@ -61,6 +73,8 @@ def backward(
                 order = [n for n in order if id(n) not in ends and any(id(i) in needed for i in _tape_inputs(n))]
         if tape is not None:
             passes.learn(tape, found)
+    if short is not None:
+        passes.learn(short, found)
     if not (retain_graph or create_graph):
         _release(order)
     return found
@@ -115,7 +129,12 @@ def _earlier_values(order: Sequence[Node], targets: Sequence[Node], leaf_of: Cal
 
 
 def _refuse_released(order: Iterable[Node]) -> None:
-    if any(node.released and not isinstance(node.primitive, Variable) for node in order):
+    if any(
+        not isinstance(node.primitive, Variable)
+        if node.released
+        else type(node) is Composite and node.composition.released
+        for node in order
+    ):
         raise AutogradError(
             "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
             "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -128,7 +147,11 @@ def _release(order: Sequence[Node]) -> None:
     """Release the tape: values stay, the nodes that led to them do not."""
     noted = mode.let_go
     for node in order:
-        if not isinstance(node.primitive, Variable):
+        if type(node) is Composite:
+            node.released = node.composition.released = True
+            if node.storage is not None:
+                node.materialize(node.storage)
+        elif not isinstance(node.primitive, Variable):
             if noted is not None:
                 noted.append((node, node.primitive, node.inputs))
             node.released = True
@@ -140,6 +163,13 @@ def _tape_inputs(node: Node) -> list[Node]:
     if isinstance(node.primitive, Variable):
         return []
     return [i for i in node.inputs if i.requires_grad]
+
+
+def _short_inputs(node: Node) -> list[Node]:
+    """The same, of a composite the inputs of the composition."""
+    if type(node) is Composite:
+        return [i for i in node.composition.inputs if i.requires_grad]
+    return _tape_inputs(node)
 
 
 def _leading_to(order: list[Node], wanted: set[int] | None) -> set[int]:

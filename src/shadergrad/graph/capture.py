@@ -51,10 +51,11 @@ class Capture:
         first: Iterable[Node] = (),
         identity: Callable[[Node], int] = lambda node: id(node.storage),
     ) -> None:
-        self.roots = [resolve(r) for r in roots]
+        self.roots = self._ends(roots)
         self.device = self.roots[0].device
         self.sources: list[Node] = []
-        self._position: dict[Node, int] = {}  # place in the order
+        self._identity = identity
+        self._position: dict[Any, int] = {}  # place in the order
         self._by_identity: dict[int, int] = {}
         self.order: list[Node] = []
         numbered: list[Primitive] = []
@@ -62,9 +63,20 @@ class Capture:
         entries: list[Any] = []
         for node in first:
             entries.append(self._source(node, identity(node)))
-        # Inputs first, as by `topological`; written out, for an uncompiled step spends most of its time here. An alias has
-        # the place of what it is an alias of.
-        position, order = self._position, self.order
+        self._walk(entries, numbered)
+        self.numbered = tuple(numbered)
+        self.outputs = [self._position[r] for r in self.roots]
+        self.keep = self._asked_again() if keep else []
+        self.key = (self.device, tuple(entries), tuple(self.outputs), tuple(self.keep))
+
+    def _ends(self, roots: Sequence[Node]) -> list[Node]:
+        """What is computed for the roots."""
+        return [resolve(r) for r in roots]
+
+    def _walk(self, entries: list[Any], numbered: list[Primitive]) -> None:
+        """Inputs first, as by `topological`; written out, for an uncompiled step spends much of its time here. An alias has
+        the place of what it is an alias of."""
+        position, order, identity = self._position, self.order, self._identity
         stack: list[Node | None] = [*self.roots]
         stack.reverse()
         while stack:
@@ -100,10 +112,6 @@ class Capture:
                 self._dtypes.append(node.dtype)
             position[node] = len(order)
             order.append(node)
-        self.numbered = tuple(numbered)
-        self.outputs = [self._position[r] for r in self.roots]
-        self.keep = self._asked_again() if keep else []
-        self.key = (self.device, tuple(entries), tuple(self.outputs), tuple(self.keep))
 
     def _source(self, node: Node, identity: int) -> Any:
         """The entry of a node with a value; None if its value is known already."""

@@ -122,3 +122,6 @@ class Detach(Alias):
     """A cut in the tape: the same value, no gradient."""
 
     differentiable: ClassVar[bool] = False
+
+
+Alias.structural = True

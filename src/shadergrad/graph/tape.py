@@ -13,20 +13,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import node as nodes
+from .composition import Composite, Composition, Recipe, Row
 from .leaves import Variable
 from .node import Node
-from .primitive import Primitive
 
 MOST_PASSES = 128
 MOST_NODES = 1 << 17  # of all tapes that are kept, twice of those with a pass, which is about as long
-
-Row = tuple[Primitive, tuple[int, ...], Any, Any]  # of an added node: what makes it, and its shape and dtype
 
 
 class Tape:
     """The request for a backward pass: its structure as a key, and the nodes that it may refer to.
 
     known: the tape's nodes, their operands and the cotangents. key: None for a tape that only its rules know.
+    compositions: those of which it has results; a pass may refer to their nodes, too, which come after `known`.
     """
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Node], cotangents: Sequence[Node]) -> None:
@@ -34,9 +33,16 @@ class Tape:
         self.place: dict[Node, int] = {}
         self.device = roots[0].device
         self.key: Any = None
+        self.compositions: list[Composition] = []
         place, known = self.place, self.known
         entries: list[Any] = []
+        met: dict[Composition, int] = {}
         for node in order:
+            if type(node) is Composite:
+                if node.hooks is not None or not node.composition.recipe.is_structural:
+                    return
+                self._take(node, met, entries)
+                continue
             primitive = node.primitive
             is_leaf = type(primitive) is Variable
             if node.hooks is not None or not (is_leaf or primitive.structural):
@@ -49,8 +55,7 @@ class Tape:
                     if source not in place:
                         place[source] = len(known)
                         known.append(source)
-                        operand = source.primitive  # of users' primitives the class: they may hold tensors
-                        entries.append((operand if operand.structural else type(operand), source.shape, source.dtype))
+                        entries.append((_made_by(source), source.shape, source.dtype))
                 entries.append((primitive, tuple([place[i] for i in inputs])))
             place[node] = len(known)
             known.append(node)
@@ -61,28 +66,59 @@ class Tape:
         ends = [place[n] for n in (*roots, *cotangents)]
         self.key = (tuple(entries), tuple(ends), tuple([(g.shape, g.dtype) for g in cotangents]))
 
+    def _take(self, node: Composite, met: dict[Composition, int], entries: list[Any]) -> None:
+        """Add a result of a composition; of each composition the recipe and the inputs once."""
+        place, known = self.place, self.known
+        composition = node.composition
+        number = met.get(composition)
+        if number is None:
+            number = met[composition] = len(met)
+            self.compositions.append(composition)
+            for source in composition.inputs:
+                if source not in place:
+                    place[source] = len(known)
+                    known.append(source)
+                    entries.append((_made_by(source), source.shape, source.dtype))
+            entries.append((composition.recipe, tuple([place[i] for i in composition.inputs])))
+        entries.append((number, node.number))
+        place[node] = len(known)
+        known.append(node)
+
+
+def _made_by(operand: Node) -> Any:
+    """What tells of an operand behind which the tape does not go; of users' primitives the class: they may hold tensors."""
+    if type(operand) is Composite:
+        return operand.composition.recipe, operand.number
+    primitive = operand.primitive
+    return primitive if primitive.structural else type(primitive)
+
 
 class _Pass:
-    """The nodes of a backward pass: rows in order, and (Variable, cotangent) by position; positions continue those of the known
-    nodes."""
+    """A backward pass as a recipe over the known nodes, and (Variable, cotangent) by place: a known node, or a result."""
 
     def __init__(self, tape: Tape, found: Mapping[int, tuple[Node, Node]]) -> None:
-        self.rows: list[Row] = []
         place = dict(tape.place)
-        count = len(tape.known)
-        for node in nodes.topological([g for _, g in found.values()], lambda n: () if n in tape.place else n.inputs):
-            if node not in place:
-                self.rows.append((node.primitive, tuple([place[i] for i in node.inputs]), node.shape, node.dtype))
-                place[node] = count + len(self.rows) - 1
-        self.found = [(place[v], place[g]) for v, g in found.values()]
+        first = len(tape.known)
+        for composition in tape.compositions:
+            for node in composition.expand():
+                place.setdefault(node, first)
+                first += 1
+        rows: list[Row] = []
+        there = set(place)
+        for node in nodes.topological([g for _, g in found.values()], lambda n: () if n in there else n.inputs):
+            if node not in there:
+                rows.append((node.primitive, tuple([place[i] for i in node.inputs]), node.shape, node.dtype, False))
+                place[node] = first + len(rows) - 1
+        ends = list(dict.fromkeys([place[g] for _, g in found.values() if place[g] >= first]))
+        number = {end: k for k, end in enumerate(ends)}
+        self.is_whole = all(place[g] < len(tape.known) or place[g] >= first for _, g in found.values())
+        self.found = [(place[v], place[g], number.get(place[g])) for v, g in found.values()]
+        self.recipe = Recipe(rows, ends, first)
 
     def again(self, tape: Tape) -> dict[int, tuple[Node, Node]]:
-        made = list(tape.known)
-        device = tape.device
-        for primitive, inputs, shape, dtype in self.rows:
-            made.append(Node(primitive, tuple([made[k] for k in inputs]), shape, dtype, device))
-        nodes.nodes_made += len(self.rows)
-        return {id(made[v]): (made[v], made[g]) for v, g in self.found}
+        known = tape.known
+        made = self.recipe.results(known, tape.device, tape.compositions)
+        return {id(known[v]): (known[v], known[g] if k is None else made[k]) for v, g, k in self.found}
 
 
 class Passes:
@@ -112,7 +148,8 @@ class Passes:
         if tape.key is None:
             return
         with self._lock:
-            self._kept[tape.key] = _Pass(tape, found) if tape.key in self._kept else None
+            learned = _Pass(tape, found) if tape.key in self._kept else None
+            self._kept[tape.key] = learned if learned is not None and learned.is_whole else None
             self._kept.move_to_end(tape.key)
             self._nodes += len(tape.key[0])
             while len(self._kept) > MOST_PASSES or (self._nodes > MOST_NODES and len(self._kept) > 1):

@@ -7,11 +7,13 @@ from typing import Any
 
 from ..dtypes import DType, bool_
 from ..errors import DTypeError, ShapeError
-from ..tensor import Tensor, cat, empty, where, zeros
+from ..tensor import Tensor, cat, empty, where, wrap, zeros
+from ..tensor.composed import composed
 from . import functional as F
 from . import init
 from .arguments import takes_tensors
 from .errors import ArgumentError
+from .functional.attention import ways
 from .functional.dropout import check_probability
 from .linear import Linear
 from .module import Module
@@ -135,33 +137,41 @@ class MultiheadAttention(Module):
         others = need_weights or key_padding_mask is not None or self.bias_k is not None or self.add_zero_attn
         if is_causal and attn_mask is None and others:
             raise ShapeError("Need attn_mask if specifying the is_causal hint.")
-        q, k, v = self._projected(query, key, value)
-        q, k, v = (self._heads(x, batched) for x in (q, k, v))
+        dropout_p = self.dropout if self.training else 0.0
+        if key_padding_mask is None and not (others or dropout_p) and (attn_mask is None or not is_causal):
+            weights = (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+            settings = (self.num_heads, self.batch_first, is_causal, ways.composed_alone)
+            result = self.out_proj(_attended(query, key, value, attn_mask, *weights, self.in_proj_bias, *settings))
+            if not batched:
+                return result.squeeze(0), None
+            return (result if self.batch_first else result.transpose(0, 1)), None
+        weights = (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        q, k, v = _projected(query, key, value, *weights, self.in_proj_bias)
+        q, k, v = (_heads(x, batched, self.batch_first, self.num_heads) for x in (q, k, v))
         extended = self.bias_k is not None or self.add_zero_attn
         causal = is_causal and not need_weights and key_padding_mask is None and not extended
         if causal:  # the mask that is promised to be causal is not read
-            self._check_mask(q, k, attn_mask)
+            _check_mask(q, k, attn_mask)
             attn_mask = None
         mask = self._mask(q, k, key_padding_mask, attn_mask, batched)
         source = k.shape[2]
         k, v = self._extended(k, self.bias_k), self._extended(v, self.bias_v)
         if mask is not None and k.shape[2] > source:  # what was added may always be seen
             mask = mask.pad((0, k.shape[2] - source))
-        dropout_p = self.dropout if self.training else 0.0
-        weights = None
+        shares = None
         if need_weights:
             scores = (q * math.sqrt(1.0 / self.head_dim)) @ k.transpose(-2, -1)
-            weights = F.dropout((scores if mask is None else scores + mask).softmax(-1), dropout_p)
-            result = weights @ v
-            weights = weights.mean(1) if average_attn_weights else weights
-            weights = weights if batched else weights.squeeze(0)
+            shares = F.dropout((scores if mask is None else scores + mask).softmax(-1), dropout_p)
+            result = shares @ v
+            shares = shares.mean(1) if average_attn_weights else shares
+            shares = shares if batched else shares.squeeze(0)
         else:
             result = F.scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)
         n, _, length, _ = result.shape
         result = self.out_proj(result.transpose(1, 2).reshape(n, length, self.embed_dim))
         if not batched:
-            return result.squeeze(0), weights
-        return (result if self.batch_first else result.transpose(0, 1)), weights
+            return result.squeeze(0), shares
+        return (result if self.batch_first else result.transpose(0, 1)), shares
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None) -> bool:
         """Whether there is a batch axis; raises where shapes do not fit."""
@@ -193,26 +203,6 @@ class MultiheadAttention(Module):
             raise ShapeError(f"query's batch of {query.shape[batch]} does not match key's of {key.shape[batch]}")
         return rank == 3
 
-    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        e = self.embed_dim
-        if self.in_proj_weight is not None:
-            if query is key and key is value:  # one product instead of three
-                return F.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
-            weights: list[Any] = [self.in_proj_weight[k * e : (k + 1) * e] for k in range(3)]
-        else:
-            weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
-        bias = self.in_proj_bias
-        biases = [None if bias is None else bias[k * e : (k + 1) * e] for k in range(3)]
-        return tuple(F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
-
-    def _heads(self, x: Tensor, batched: bool) -> Tensor:
-        """(L, N, E), (N, L, E) or (L, E) to (N, heads, L, E / heads)."""
-        if not batched:
-            x = x.unsqueeze(0)
-        elif not self.batch_first:
-            x = x.transpose(0, 1)
-        return x.reshape(x.shape[0], x.shape[1], self.num_heads, self.head_dim).transpose(1, 2)
-
     def _extended(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """Keys or values (N, heads, S, d) with a learned row and a row of zeros after them, where asked for."""
         n, heads, _, d = x.shape
@@ -222,24 +212,12 @@ class MultiheadAttention(Module):
             x = cat([x, zeros(n, heads, 1, d, dtype=x.dtype, device=x.device)], 2)
         return x
 
-    @staticmethod
-    def _check_mask(q: Tensor, k: Tensor, mask: Tensor | None) -> None:
-        """Raises where an attn_mask does not fit queries and keys of heads."""
-        if mask is None:
-            return
-        (n, heads, length, _), source = q.shape, k.shape[2]
-        expected = [length, source] if mask.ndim == 2 else [n * heads, length, source]
-        if list(mask.shape) != expected:
-            raise ShapeError(
-                f"The shape of the {mask.ndim}D attn_mask is {list(mask.shape)}, but should be {expected}."
-            )
-
     def _mask(self, q: Tensor, k: Tensor, padding: Tensor | None, mask: Tensor | None, batched: bool) -> Tensor | None:
         """What is added to the scores (N, heads, L, S)."""
         n, heads, length, _ = q.shape
         source = k.shape[2]
         result = None
-        self._check_mask(q, k, mask)
+        _check_mask(q, k, mask)
         if mask is not None:
             result = additive(mask, "attn_mask", q.dtype)
             if mask.ndim == 3:
@@ -261,3 +239,73 @@ def additive(mask: Tensor, name: str, dtype: DType) -> Tensor:
     if not mask.is_floating_point():
         raise DTypeError(f"only bool and floating types of {name} are supported")
     return mask
+
+
+def _check_mask(q: Tensor, k: Tensor, mask: Tensor | None) -> None:
+    """Raises where an attn_mask does not fit queries and keys of heads."""
+    if mask is None:
+        return
+    (n, heads, length, _), source = q.shape, k.shape[2]
+    expected = [length, source] if mask.ndim == 2 else [n * heads, length, source]
+    if list(mask.shape) != expected:
+        raise ShapeError(f"The shape of the {mask.ndim}D attn_mask is {list(mask.shape)}, but should be {expected}.")
+
+
+def _projected(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weight: Tensor | None,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    v_weight: Tensor | None,
+    bias: Tensor | None,
+) -> tuple[Tensor, ...]:
+    """Queries, keys and values for all heads together. weight: of all three, or None where each has one of its own."""
+    if weight is not None and query is key and key is value:  # one product instead of three
+        return F.linear(query, weight, bias).chunk(3, -1)
+    weights = (q_weight, k_weight, v_weight) if weight is None else weight.chunk(3)
+    biases = (None,) * 3 if bias is None else bias.chunk(3)
+    maps = zip((query, key, value), weights, biases, strict=True)
+    return tuple(F.linear(x, w, b) for x, w, b in maps if w is not None)
+
+
+def _heads(x: Tensor, batched: bool, batch_first: bool, heads: int) -> Tensor:
+    """(L, N, E), (N, L, E) or (L, E) to (N, heads, L, E / heads)."""
+    if not batched:
+        x = x.unsqueeze(0)
+    elif not batch_first:
+        x = x.transpose(0, 1)
+    return x.reshape(x.shape[0], x.shape[1], heads, x.shape[2] // heads).transpose(1, 2)
+
+
+@composed
+def _attended(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    weight: Tensor | None,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    v_weight: Tensor | None,
+    bias: Tensor | None,
+    heads: int,
+    batch_first: bool,
+    is_causal: bool,
+    composed_alone: bool,
+) -> Tensor:
+    """What the output projection takes, (N, L, E), of the common case: no dropout, no weights asked for, nothing padded or added.
+
+    composed_alone: `ways.composed_alone`, on which the attention hangs.
+    """
+    batched = query.ndim == 3
+    q, k, v = _projected(query, key, value, weight, q_weight, k_weight, v_weight, bias)
+    q, k, v = (_heads(x, batched, batch_first, heads) for x in (q, k, v))
+    if mask is not None:
+        _check_mask(q, k, mask)
+        added = additive(mask, "attn_mask", q.dtype)
+        mask = added.reshape(q.shape[0], heads, q.shape[2], k.shape[2]) if mask.ndim == 3 else added
+    result = F.scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal)
+    n, _, length, size = result.shape
+    return wrap(result.transpose(1, 2).reshape(n, length, heads * size)._node)

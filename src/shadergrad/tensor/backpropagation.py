@@ -21,6 +21,7 @@ from ..errors import (
 )
 from ..graph import autodiff, build
 from ..graph import node as nodes
+from ..graph.composition import is_kind
 from ..graph.leaves import Detached, Variable
 from ..graph.node import Node, grad_mode, mode
 from .base import TensorBase
@@ -84,7 +85,7 @@ def backward(
         leaf_of=leaf_of,
     )
     for node, _ in found.values():
-        owner = leaf_of(node) if isinstance(node.primitive, Variable) else None
+        owner = leaf_of(node) if is_kind(node, Variable) else None
         if owner is not None and not owner.is_leaf:
             raise AutogradError(
                 "leaf variable has been moved into the graph interior: a tensor that this gradient is of was written to in place, "
@@ -119,7 +120,7 @@ def tensors_of(value: Any, what: str, name: str) -> list[Any]:
 def wrap_edge(edge: GradientEdge) -> Any:
     """The leaf at an edge of the graph, or a tensor that stands for what is computed there."""
     node = edge.node._node
-    leaf = leaf_of(node) if isinstance(node.primitive, Variable) else None
+    leaf = leaf_of(node) if is_kind(node, Variable) else None
     return TensorBase._of(node) if leaf is None else leaf
 
 

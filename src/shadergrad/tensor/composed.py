@@ -16,8 +16,9 @@ from typing import Any, ParamSpec, TypeVar
 from .. import symbolic_sizes
 from ..dtypes import DType, default_dtype
 from ..graph import node as nodes
+from ..graph.composition import Recipe, Row
 from ..graph.node import Node, mode
-from ..graph.primitive import WITHOUT_TENSORS, Primitive, Shape
+from ..graph.primitive import WITHOUT_TENSORS
 from .base import TensorBase
 from .handle import wrap
 
@@ -29,12 +30,6 @@ OWN = f"{__name__.split('.')[0]}."  # whose classes of tensors do nothing of the
 BY_VALUE = {int, str, bool, type(None), DType}  # besides tensors: arguments that equal values of one type stand for
 BY_TEXT = {float}  # those of which the text tells: 0.0 is not -0.0
 
-Row = tuple[Primitive, tuple[int, ...], Shape, DType, bool]  # of a node: what makes it, of which, and what it is
-Recipe = tuple[
-    tuple[Row, ...], tuple[int, ...] | None
-]  # the rows, and the places of the results where they are a tuple
-NOTHING: Recipe = ((), None)  # of what has to run each time
-
 _classes: set[type[Any]] = set()  # those of OWN that were met
 
 
@@ -44,7 +39,7 @@ class _Unlike(Exception):
 
 def composed(function: Callable[P, R]) -> Callable[P, R]:
     """The function, which remembers what it adds. Where somebody follows what is recorded, it is run."""
-    recipes: dict[Any, Recipe] = {}
+    recipes: dict[Any, tuple[Recipe, bool] | None] = {}  # and whether the results are a tuple
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -61,9 +56,13 @@ def composed(function: Callable[P, R]) -> Callable[P, R]:
         except _Unlike:
             return function(*args, **kwargs)
         what = tuple(key)
-        recipe = recipes.get(what)
-        if recipe is not None:
-            return _again(*recipe, inputs) if recipe[0] else function(*args, **kwargs)
+        known = recipes.get(what)
+        if known is not None:
+            recipe, is_tuple = known
+            made = recipe.results(inputs, inputs[0].device)
+            return tuple(map(wrap, made)) if is_tuple else wrap(made[0])  # type: ignore[return-value]
+        if what in recipes:
+            return function(*args, **kwargs)
         with nodes.nodes_of() as made:
             result = function(*args, **kwargs)
         if len(recipes) >= MOST_RECIPES:
@@ -94,34 +93,25 @@ def _describe(value: Any, inputs: list[Node], key: list[Any]) -> None:
         raise _Unlike
 
 
-def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node]) -> Recipe:
+def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node]) -> tuple[Recipe, bool] | None:
     """How the results are made of the inputs; nothing where one is no new tensor of its own, or hangs on something else too."""
     results = result if type(result) is tuple else (result,)
     if not all(type(r) is TensorBase._class and r._shared is None for r in results):
-        return NOTHING
+        return None
     place = {id(node): k for k, node in enumerate(inputs)}
     ours = {id(node) for node in made}
     ends = [r._node for r in results]
     device = ends[0].device
     if any(id(end) in place for end in ends) or any(node.device != device for node in inputs):
-        return NOTHING
+        return None
     rows: list[Row] = []
     for node in nodes.topological(ends, lambda n: () if id(n) in place else n.inputs):
         if id(node) in place:
             continue
         is_plain = type(node.primitive).__module__.startswith(WITHOUT_TENSORS)
         if id(node) not in ours or not is_plain or node.device != device or node.storage is not None:
-            return NOTHING
+            return None
         places = tuple([place[id(i)] for i in node.inputs])
         rows.append((node.primitive, places, node.shape, node.dtype, node.requires_grad))
         place[id(node)] = len(inputs) + len(rows) - 1
-    return tuple(rows), tuple([place[id(end)] for end in ends]) if result is results else None
-
-
-def _again(rows: Sequence[Row], ends: Sequence[int] | None, inputs: list[Node]) -> Any:
-    device = inputs[0].device
-    made = inputs
-    for primitive, places, shape, dtype, requires_grad in rows:
-        made.append(Node(primitive, tuple([made[k] for k in places]), shape, dtype, device, requires_grad))
-    nodes.nodes_made += len(rows)
-    return wrap(made[-1]) if ends is None else tuple([wrap(made[k]) for k in ends])
+    return Recipe(rows, [place[id(end)] for end in ends], len(inputs)), result is results

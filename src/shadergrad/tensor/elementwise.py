@@ -16,6 +16,7 @@ from .arithmetic import ArithmeticTensor
 from .base import TensorBase
 from .coercion import Number, binary, floating
 from .comparison import where
+from .composed import composed
 from .handle import wrap
 
 LARGE = 1e9  # beyond it asinh and acosh are log(2 x) to the last bit, while x * x may overflow, and a GPU's x / x be 0
@@ -130,6 +131,7 @@ class ElementwiseTensor(ArithmeticTensor):
         """
         return wrap(make(e.Relu(), self._node))
 
+    @composed
     def gelu(self, approximate: str = "none") -> Self:
         """self * Phi(self), Phi the distribution function of the standard normal distribution (Hendrycks and Gimpel,
         2016); approximate='tanh' takes their approximation by tanh. Raises ShapeError for another `approximate`.

@@ -17,6 +17,7 @@ from ..errors import (
     AutogradError,
 )
 from ..graph import node as nodes
+from ..graph.composition import is_kind
 from ..graph.leaves import Variable
 from ..graph.node import Node
 from .sharing import SharedTensor
@@ -61,7 +62,7 @@ class HistoryTensor(SharedTensor):
         (True, False)
         """
         node = self._node
-        return not node.requires_grad or isinstance(node.primitive, Variable)
+        return not node.requires_grad or is_kind(node, Variable)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Whether backward() shall collect a gradient here. In place; gives the tensor.
@@ -143,6 +144,6 @@ class HistoryTensor(SharedTensor):
     def _become(self, node: Node) -> None:
         """Another value in memory of its own; a leaf stays one. What was shared goes on without this tensor."""
         before = self._node
-        if isinstance(before.primitive, Variable):
+        if is_kind(before, Variable):
             node = nodes.variable(without_history(node), self, before.hooks)
         self._own(node)

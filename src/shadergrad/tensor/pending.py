@@ -12,6 +12,7 @@ from ..arguments import checked
 from ..drive import execute
 from ..drive.tracing import current
 from ..graph import node as nodes
+from ..graph.composition import Composite, shown
 from ..graph.node import Node
 from ..runtime.device import canonical_name, get_device
 
@@ -91,10 +92,7 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
         node = tensor._node
         if node.storage is not None:
             _live.pop(serial, None)
-        elif (views or nodes.resolve(node).primitive.kind not in ("view", "source")) and device_name in (
-            None,
-            node.device,
-        ):
+        elif device_name in (None, node.device) and (views or not _shows(node)):
             by_device.setdefault(node.device, []).append(tensor)
     _flushed_at = nodes.nodes_made
     for name, together in by_device.items():
@@ -105,6 +103,12 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
                 raise
             _realize_each(together)
     show_parts()
+
+
+def _shows(node: Node) -> bool:
+    """Whether a node is a view or a number."""
+    node = shown(node)
+    return node.shows if type(node) is Composite else node.primitive.kind in ("view", "source")
 
 
 def show_parts() -> None:

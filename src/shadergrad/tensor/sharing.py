@@ -18,6 +18,7 @@ from ..drive.tracing import current
 from ..dtypes import bool_
 from ..graph import build
 from ..graph import node as nodes
+from ..graph.composition import is_kind
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode, make, mode
 from ..primitives.views import Reshape
@@ -63,7 +64,7 @@ class SharedTensor(DescribedTensor):
         seen = shared.storage.version  # before the value, which another thread may write: then it is looked at again
         mine = self._node
         node = show(mine)
-        if node is mine and isinstance(mine.primitive, Variable):
+        if node is mine and is_kind(mine, Variable):
             node = make(Reshape(mine.shape), mine)  # of a leaf the whole of it is a result
         path = (*self._path, *between(mine, node)) if node is not mine else self._path
         if mine.requires_grad and not (node.requires_grad and mode.grad):

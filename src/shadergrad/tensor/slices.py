@@ -11,7 +11,8 @@ import numpy as np
 from ..dtypes import bool_
 from ..errors import ArgumentTypeError, AxisError, IndexRangeError, ShapeError
 from ..graph import build
-from ..graph.node import mode
+from ..graph.node import make, mode
+from ..primitives.views import Slice
 from .axes import check_axis, sizes_of
 from .base import TensorBase
 from .comparison import where
@@ -59,7 +60,12 @@ class SliceTensor(SubscriptTensor):
             raise ShapeError(
                 f"[narrow] start ({start}) + length ({length}) exceeds dimension size ({n}), or is negative."
             )
-        return self[(slice(None),) * axis + (slice(start, start + length),)]
+        if length == n:
+            return self[(slice(None),) * axis + (slice(start, start + length),)]
+        sizes = tuple(self._node.shape)
+        first = tuple([start if a == axis else 0 for a in range(len(sizes))])
+        part = Slice(first, (*sizes[:axis], length, *sizes[axis + 1 :]), (1,) * len(sizes))
+        return self._view(lambda x: make(part, x))
 
     def select(self, dim: int, index: int) -> Self:
         """The slice at `index` along `dim`, without that axis. Raises IndexRangeError outside it.

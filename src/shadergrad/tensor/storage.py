@@ -18,6 +18,7 @@ from typing import Any
 
 from ..drive import tracing
 from ..drive.tracing import current
+from ..graph.composition import is_kind
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
 from . import pending
@@ -119,7 +120,7 @@ class Base:
             with grad_mode(False):
                 value = follow(self.path, self.storage.value())
                 node = succeeding(self.node, value, self)
-            if isinstance(node.primitive, Variable):
+            if is_kind(node, Variable):
                 self.own(node)
             self._set(node)
         return self.node
@@ -132,7 +133,7 @@ class Base:
 
     def own(self, node: Node) -> None:
         """Say of a node that it is the value of this base; all of the storage, and a leaf, may outlive it."""
-        if isinstance(node.primitive, Variable):
+        if is_kind(node, Variable):
             if self.leaf is None:
                 self.leaf = Leaf(self.tensor)
             self.leaf.storage = None if self.path else weakref.ref(self.storage)

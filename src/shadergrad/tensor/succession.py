@@ -13,6 +13,7 @@ from ..drive.tracing import current
 from ..dtypes import DType
 from ..graph import build
 from ..graph import node as nodes
+from ..graph.composition import Composite, is_kind
 from ..graph.leaves import Alias, Detach, Variable
 from ..graph.node import Node, grad_mode, make, mode
 from ..graph.primitive import Primitive, Shape
@@ -60,7 +61,7 @@ def renamed(node: Node) -> Node:
 
 def succeeding(before: Node, value: Node, owner: Any) -> Node:
     """`value` as what a tensor holds that held `before`: a leaf stays one, and a history goes on."""
-    if isinstance(before.primitive, Variable):
+    if is_kind(before, Variable):
         value = without_history(value)
         if current.trace is not None and value.storage is not None:  # still whose value it is
             value = make(Alias(), value)
@@ -69,8 +70,14 @@ def succeeding(before: Node, value: Node, owner: Any) -> Node:
         value = without_history(value)
     if before.requires_grad and not value.requires_grad:
         is_hidden = not mode.grad  # from the tape
-        if is_hidden and isinstance(before.primitive, Overwritten) and before.inputs and before.hooks is None:
+        if (
+            is_hidden
+            and type(before) is not Composite
+            and isinstance(before.primitive, Overwritten)
+            and before.inputs
+            and before.hooks is None
+        ):
             before = before.inputs[1] if before.primitive.goes_on else before
         with grad_mode(True):
             return make(Overwritten(is_hidden), value, before)
-    return make(Alias(), value) if isinstance(value.primitive, Variable) else value
+    return make(Alias(), value) if is_kind(value, Variable) else value

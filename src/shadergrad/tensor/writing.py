@@ -20,6 +20,7 @@ from ..errors import (
     ShapeError,
 )
 from ..graph.build import cast
+from ..graph.composition import is_kind
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode, mode
 from . import pending
@@ -101,7 +102,7 @@ class WritableTensor(ReadableTensor):
         shared = self._shared
         whole = self._current if shared is None else shared.current()
         if mode.grad:
-            if isinstance(whole.primitive, Variable):
+            if is_kind(whole, Variable):
                 leaf = "a leaf Variable" if not self._path else "a view of a leaf Variable"
                 raise AutogradError(
                     f"{leaf} that requires grad is being used in an in-place operation ({what}). Hint: do it under sg.no_grad()."

@@ -9,6 +9,7 @@ from typing import Any
 from ...dtypes import bool_
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, check_axis, rand, where
+from ...tensor.composed import composed
 from ..errors import ArgumentError
 from .device_overrides import overridable
 
@@ -132,6 +133,7 @@ def softmin(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tens
 # -- linear units and their smooth relatives
 
 
+@composed
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, a smooth relu; x itself where beta x > threshold.
 
@@ -159,7 +161,12 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> F.silu(sg.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2689,  0.    ,  0.7311])
     """
-    return _placed(input, input * input.sigmoid(), inplace)
+    return _placed(input, _silu(input), inplace)
+
+
+@composed
+def _silu(x: Tensor) -> Tensor:
+    return x * x.sigmoid()
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -221,6 +228,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _placed(input, _exponential(input, 1.0, alpha, 1.0), inplace)
 
 
+@composed
 def _exponential(x: Tensor, scale: float, alpha: float, slope: float) -> Tensor:
     """scale x above 0, scale alpha (exp(slope x) - 1) below."""
     below = where(x > 0, 0.0, x)  # exp of what is not chosen must not overflow: 0 * inf is NaN

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 
 from ...errors import DTypeError, ShapeError
+from ...graph import build
 from ...graph.node import make
 from ...primitives.views import Flip
 from ...primitives.window import Conv, Fold, window_count
 from ...tensor import Tensor, wrap
+from ...tensor.composed import composed
 from ..arguments import per_axis, whole
 from ..errors import ArgumentError
 from .sliding_windows import Ints, batched_input, cropped, padded, windows
@@ -21,18 +23,19 @@ def _convolve(x: Tensor, weight: Tensor, groups: int, conv: Conv) -> Tensor:
     """x (batch, groups * c, *size), weight (groups * o, c, *window)."""
     batch, channels, *size = x.shape
     out, per_group, *window = weight.shape
-    split = x.reshape(batch, groups, channels // groups, *size)
-    split = split.permute(1, 0, *range(2, split.ndim))
-    kernels = weight.reshape(groups, out // groups, per_group, *window)
-    result = wrap(make(conv, split._node, kernels._node))
-    result = result.permute(1, 0, *range(2, result.ndim))
-    return result.reshape(batch, out, *result.shape[3:])
+    split = build.reshape(x._node, (batch, groups, channels // groups, *size))
+    split = build.permute(split, (1, 0, *range(2, split.ndim)))
+    kernels = build.reshape(weight._node, (groups, out // groups, per_group, *window))
+    result = make(conv, split, kernels)
+    result = build.permute(result, (1, 0, *range(2, result.ndim)))
+    return wrap(build.reshape(result, (batch, out, *result.shape[3:])))
 
 
 def _add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
     return x if bias is None else x + bias.reshape(-1, *(1,) * (x.ndim - 2))
 
 
+@composed
 def conv(
     input: Tensor,
     weight: Tensor,
@@ -173,6 +176,7 @@ def conv3d(
     return conv(input, weight, bias, stride, padding, dilation, groups, 3)
 
 
+@composed
 def conv_transpose(
     input: Tensor,
     weight: Tensor,

@@ -12,6 +12,7 @@ from ...dtypes import int32
 from ...errors import DTypeError, ShapeError
 from ...primitives.window import window_count
 from ...tensor import Tensor, arange, host_tensor
+from ...tensor.composed import composed
 from ...tensor.placement import integer_range
 from ..arguments import per_axis, whole
 from ..errors import ArgumentError
@@ -65,6 +66,7 @@ def _least(x: Tensor) -> float:
     return -math.inf if x.is_floating_point() else integer_range(x.dtype, x.device)[0]
 
 
+@composed
 def max_pool(
     input: Tensor,
     kernel_size: Ints,
@@ -191,6 +193,7 @@ def max_pool3d(
     return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 3)
 
 
+@composed
 def avg_pool(
     input: Tensor,
     kernel_size: Ints,
@@ -320,6 +323,7 @@ def _refuse_no_elements(what: str, input: Tensor, first: int) -> None:
         )
 
 
+@composed
 def _adaptive_avg_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
     """The means of windows that cover the input evenly."""
     if not input.is_floating_point():

@@ -1,0 +1,179 @@
+"""Results of compositions: nodes that stand for several, which are made only where somebody asks for them.
+
+A training loop composes the same operations in every step: of a layer, of a loss, of a backward pass. A `Recipe` lists them once. A
+`Composition` is a recipe with inputs, a `Composite` one of its results: a node with shape, dtype and device. Its primitive and its
+inputs are made when they are first read, with all other nodes of the composition; then it is a node as any other. Whoever knows
+recipes (capture.py, tape.py) does not read them: it tells structures apart by the recipes, which are compared by identity.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..dtypes import DType
+from . import node as nodes
+from .leaves import STORED
+from .node import Node
+from .primitive import Primitive, Shape
+
+Row = tuple[
+    Primitive, tuple[int, ...], Shape, DType, bool
+]  # of a node: what makes it, of which, what it is, requires_grad
+
+_expanding = threading.RLock()
+
+
+class Recipe:
+    """Operations in order. Places count the inputs, then the nodes of the compositions that it goes on from, then the rows.
+
+    ends: the places of the results. is_structural: whether the gradients of the rows hang on no more than the recipe. shows: of
+    each end, whether it is a view or a number, which costs nothing.
+    """
+
+    __slots__ = ("__weakref__", "ends", "first", "is_structural", "rows", "shows")
+
+    def __init__(self, rows: Sequence[Row], ends: Sequence[int], first: int) -> None:
+        self.rows = tuple(rows)
+        self.ends = tuple(ends)
+        self.first = first  # the place of the first row
+        self.is_structural = all(row[0].structural for row in rows if row[4])
+        self.shows = tuple([self._kind(place) in ("view", "source") for place in ends])
+
+    def _kind(self, place: int) -> str:
+        while place >= self.first:
+            primitive, places, *_ = self.rows[place - self.first]
+            if primitive.kind != "alias":
+                return primitive.kind
+            place = places[0]
+        return ""
+
+    def results(self, inputs: Sequence[Node], device: str, before: Sequence[Composition] = ()) -> list[Node]:
+        """The results for these inputs. before: the compositions that it goes on from."""
+        composition = Composition(self, inputs, device, before)
+        made: list[Node] = []
+        for k, place in enumerate(self.ends):
+            _, _, shape, dtype, requires_grad = self.rows[place - self.first]
+            made.append(Composite(composition, k, shape, dtype, device, requires_grad))
+        composition.results = [weakref.ref(node) for node in made]
+        nodes.nodes_made += len(self.rows)
+        return made
+
+
+class Composition:
+    """A recipe with its inputs. results: its nodes that are there from the start; made: all, once they were asked for.
+    released: whether a backward pass has been through it without retain_graph."""
+
+    __slots__ = ("before", "device", "inputs", "made", "recipe", "released", "results")
+    storage: ClassVar[None] = None  # as of a node that is pending
+
+    def __init__(self, recipe: Recipe, inputs: Sequence[Node], device: str, before: Sequence[Composition]) -> None:
+        self.recipe = recipe
+        self.inputs = tuple(inputs)
+        self.device = device
+        self.before = before
+        self.released = False
+        self.results: list[weakref.ref[Node]] = []
+        self.made: list[Node] | None = None
+
+    def expand(self) -> list[Node]:
+        """The nodes of the rows."""
+        with _expanding:
+            if self.made is not None:
+                return self.made
+            made = list(self.inputs)
+            for composition in self.before:
+                made += composition.expand()
+            recipe = self.recipe
+            there = {
+                place: node for place, r in zip(recipe.ends, self.results, strict=True) if (node := r()) is not None
+            }
+            for place, (primitive, places, shape, dtype, requires_grad) in enumerate(recipe.rows, recipe.first):
+                inputs = tuple([made[k] for k in places])
+                node = there.get(place)
+                if node is None:
+                    node = Node(primitive, inputs, shape, dtype, self.device, requires_grad)
+                    node.released = self.released and requires_grad
+                elif type(node) is Composite:
+                    node.become(primitive, inputs)
+                made.append(node)
+            self.made = made[recipe.first :]
+            self.inputs = self.before = ()
+            return self.made
+
+
+_primitive: Any = Node.__dict__["primitive"]
+_inputs: Any = Node.__dict__["inputs"]
+
+
+class Composite(Node):
+    """A result of a composition, whose primitive and inputs are not made yet."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, composition: Composition, number: int, shape: Shape, dtype: DType, device: str, requires_grad: bool
+    ) -> None:
+        _primitive.__set__(self, number)
+        _inputs.__set__(self, composition)
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.requires_grad = requires_grad
+        self.released = False
+        self.storage = self.owner = self.hooks = self.origin = None
+
+    @property
+    def composition(self) -> Composition:
+        """What it is a result of."""
+        return _inputs.__get__(self)
+
+    @property
+    def number(self) -> int:
+        """Which of its results."""
+        return _primitive.__get__(self)
+
+    @property
+    def shows(self) -> bool:
+        """Whether it is a view or a number."""
+        return self.composition.recipe.shows[self.number]
+
+    def become(self, primitive: Primitive, inputs: tuple[Node, ...]) -> None:
+        """Be a node as any other. In this order: other threads may read it."""
+        _primitive.__set__(self, primitive)
+        _inputs.__set__(self, inputs)
+        self.__class__ = Node  # type: ignore[assignment]
+
+    def _expanded(self) -> None:
+        composition = _inputs.__get__(self)
+        if type(composition) is Composition:
+            composition.expand()
+
+    @property
+    def primitive(self) -> Primitive:  # type: ignore[override]
+        self._expanded()
+        return _primitive.__get__(self)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:  # type: ignore[override]
+        self._expanded()
+        return _inputs.__get__(self)
+
+    def materialize(self, storage: Any) -> None:
+        self.storage = storage
+        if not self.requires_grad or self.released:
+            self.become(STORED, ())
+
+
+def is_kind(node: Node, primitive: type[Primitive]) -> bool:
+    """Whether a node is made by a primitive that no composition ends in."""
+    return type(node) is not Composite and isinstance(node.primitive, primitive)
+
+
+def shown(node: Node) -> Node:
+    """The node behind aliases, but not behind a composite."""
+    while node.storage is None and type(node) is not Composite and node.primitive.kind == "alias":
+        node = node.inputs[0]
+    return node

@@ -1,0 +1,80 @@
+"""Captures that take compositions as they are.
+
+In: nodes to compute. Out: a key that tells whether the same came before, and the nodes with values that its program reads. There is
+no graph: where the key is new, `Capture` makes the nodes of all compositions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from .capture import Capture
+from .composition import Composite, Composition, shown
+from .node import Node
+from .primitive import Primitive
+
+
+class ShortCapture(Capture):
+    """A capture in which a composition is one entry, and each of its results another.
+
+    is_short: whether there are compositions. If not, it is as good as any capture.
+    """
+
+    def __init__(self, roots: Sequence[Node]) -> None:
+        self.is_short = False
+        super().__init__(roots)
+
+    def _ends(self, roots: Sequence[Node]) -> list[Node]:
+        return [shown(r) for r in roots]
+
+    def _walk(self, entries: list[Any], numbered: list[Primitive]) -> None:
+        position, order, identity = self._position, self.order, self._identity
+        stack: list[Any] = [*self.roots]
+        stack.reverse()
+        while stack:
+            node = stack.pop()
+            if node is None:  # what the one below needs is in
+                node = stack.pop()
+            elif node in position:
+                continue
+            elif node.storage is not None:
+                entry = self._source(node, identity(node))
+                if entry is not None:
+                    entries.append(entry)
+                continue
+            else:
+                missing: list[Any] = [i for i in _inputs_of(node) if i not in position]
+                if missing:
+                    missing += (None, node)
+                    missing.reverse()
+                    stack += missing
+                    continue
+            kind = type(node)
+            if kind is Composite:
+                entries.append((node.number, position[node.composition]))
+            elif kind is Composition:
+                self.is_short = True
+                entries.append((node.recipe, tuple([position[i] for i in node.inputs])))
+            else:
+                primitive = node.primitive
+                if primitive.kind == "alias":
+                    position[node] = position[node.inputs[0]]
+                    continue
+                form = primitive.form
+                entries.append((form or primitive, tuple([position[i] for i in node.inputs])))
+                if form is not None:
+                    numbered.append(primitive)
+                    self._dtypes.append(node.dtype)
+            position[node] = len(order)
+            order.append(node)
+
+
+def _inputs_of(node: Node | Composition) -> Sequence[Any]:
+    """What comes before a node: of an alias's inputs, the others are there for the tape alone."""
+    if type(node) is Composite:
+        return (node.composition,)
+    if type(node) is Composition:
+        return node.inputs
+    plain = cast(Node, node)
+    return plain.inputs[:1] if plain.primitive.kind == "alias" else plain.inputs
