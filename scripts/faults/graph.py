@@ -6,6 +6,12 @@ from .tests import INDEX, NUMBERS, VALUE
 
 # fmt: off
 FAULTS = (
+    fault("graph-a-composition-is-never-used-up", "graph/autodiff.py", "_release",
+          "node.released = node.composition.released = True", "pass",
+          "device/test_compositions.py::test_a_graph_is_used_up_though_its_nodes_were_never_made"),
+    fault("graph-numbers-are-no-part-of-short-keys", "drive/execute.py", "_short_key",
+          "short.key, short.numbered, get_device", "short.key, get_device",
+          "device/test_compositions.py::test_numbers_that_change_beside_composites_count"),
     fault("index-lower-bound-of-negative-terms", "graph/index.py", "Index.__init__",
           "low += c * (atom.low if c > 0 else atom.high)", "low += c * atom.low",
           INDEX + "expressions_equal_python_integers_within_their_range"),

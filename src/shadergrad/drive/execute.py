@@ -21,7 +21,7 @@ from ..dtypes import DType
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..graph.capture import Capture, Graph
-from ..graph.composition import shown
+from ..graph.composition import Hashed, shown
 from ..graph.node import Node, is_alias, resolve
 from ..graph.origin import entered, named
 from ..graph.short_capture import ShortCapture
@@ -91,8 +91,8 @@ class Programs:
         the compiler's. function: the compiled function whose graph it is; the first one of each is compiled with its numbers
         in the text.
         """
-        key = (capture.key, get_device(capture.device).target, tuple(sorted((in_place or {}).items())), labels)
-        key = (*key, symbolic_sizes.follows)
+        target, places = get_device(capture.device).target, tuple(sorted((in_place or {}).items()))
+        key = Hashed((capture.key, target, places, labels, symbolic_sizes.follows))
         with self._lock:
             structure = self._cache.get(key) or Structure(capture)
             found = structure.find(capture, function)
@@ -111,8 +111,9 @@ class Programs:
 
     def known(self, short: ShortCapture) -> tuple[Program, list[int]] | None:
         """The program of a short capture that came before, and the source of each of its inputs."""
+        key = _short_key(short)
         with self._lock:
-            found = self._short.get(self._short_key(short))
+            found = self._short.get(key)
             if found is None:
                 return None
             key, program, sources = found
@@ -127,12 +128,9 @@ class Programs:
         if None in sources or len(short.roots) != len(capture.roots):
             return
         with self._lock:
-            self._short[self._short_key(short)] = (self._latest, program, cast("list[int]", sources))
+            self._short[_short_key(short)] = (self._latest, program, cast("list[int]", sources))
             if len(self._short) > self._most:
                 self._short.pop(next(iter(self._short)))
-
-    def _short_key(self, short: ShortCapture) -> Any:
-        return short.key, short.numbered, get_device(short.device).target, symbolic_sizes.follows
 
     def is_new(self, capture: Capture) -> bool:
         """Whether a structure comes for the first time, or has not come for long."""
@@ -162,6 +160,10 @@ class Programs:
         self._short.clear()
         self._met.clear()
         self.nbytes = 0
+
+
+def _short_key(short: ShortCapture) -> Hashed:
+    return Hashed((short.key, short.numbered, get_device(short.device).target, symbolic_sizes.follows))
 
 
 programs = Programs()

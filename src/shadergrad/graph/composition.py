@@ -26,6 +26,22 @@ Row = tuple[
 _expanding = threading.RLock()
 
 
+class Hashed:
+    """A long key with its hash, which a tuple computes anew at each look-up."""
+
+    __slots__ = ("_hash", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._hash = hash(value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is Hashed and self._hash == other._hash and self.value == other.value)
+
+
 class Recipe:
     """Operations in order. Places count the inputs, then the nodes of the compositions that it goes on from, then the rows.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import node as nodes
-from .composition import Composite, Composition, Recipe, Row
+from .composition import Composite, Composition, Hashed, Recipe, Row
 from .leaves import Variable
 from .node import Node
 
@@ -32,7 +32,8 @@ class Tape:
         self.known: list[Node] = []
         self.place: dict[Node, int] = {}
         self.device = roots[0].device
-        self.key: Any = None
+        self.key: Hashed | None = None
+        self.size = 0  # entries of the key
         self.compositions: list[Composition] = []
         place, known = self.place, self.known
         entries: list[Any] = []
@@ -64,7 +65,8 @@ class Tape:
                 place[g] = len(known)
                 known.append(g)
         ends = [place[n] for n in (*roots, *cotangents)]
-        self.key = (tuple(entries), tuple(ends), tuple([(g.shape, g.dtype) for g in cotangents]))
+        self.size = len(entries)
+        self.key = Hashed((tuple(entries), tuple(ends), tuple([(g.shape, g.dtype) for g in cotangents])))
 
     def _take(self, node: Composite, met: dict[Composition, int], entries: list[Any]) -> None:
         """Add a result of a composition; of each composition the recipe and the inputs once."""
@@ -151,10 +153,10 @@ class Passes:
             learned = _Pass(tape, found) if tape.key in self._kept else None
             self._kept[tape.key] = learned if learned is not None and learned.is_whole else None
             self._kept.move_to_end(tape.key)
-            self._nodes += len(tape.key[0])
+            self._nodes += tape.size
             while len(self._kept) > MOST_PASSES or (self._nodes > MOST_NODES and len(self._kept) > 1):
                 key, gone = self._kept.popitem(last=False)
-                self._nodes -= len(key[0]) * (1 if gone is None else 2)
+                self._nodes -= len(key.value[0]) * (1 if gone is None else 2)
 
 
 passes = Passes()

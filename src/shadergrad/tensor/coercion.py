@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import symbolic_sizes
 from ..arguments import type_name
 from ..drive import execute
 from ..dtypes import DType, default_dtype, of_scalar, parse_dtype, promote_operands
@@ -18,9 +19,12 @@ from ..errors import (
     ShapeError,
 )
 from ..graph import build
+from ..graph import node as nodes
 from ..graph.build import cast
-from ..graph.node import MOST_AXES, Node, grad_mode, make
-from ..graph.primitive import Primitive
+from ..graph.leaves import Constant
+from ..graph.node import MOST_AXES, Node, grad_mode, make, mode
+from ..graph.primitive import Primitive, Shape
+from ..primitives.views import Expand, Reshape
 from .axes import common_shape
 from .base import TensorBase
 from .handle import wrap
@@ -32,6 +36,12 @@ OPERANDS = (TensorBase, bool, int, float, complex, np.number, np.bool_)  # what 
 
 
 TOO_DEEP = f"a tensor has at most {MOST_AXES} axes, and these sequences are nested deeper."
+
+
+PLAIN = {int, float}
+MOST_EXACT = 1 << 53  # what a float holds of an int
+MOST_SHAPES = 4096
+_widening: dict[Shape, tuple[Primitive, Shape, Primitive | None]] = {}  # views that give a number a shape
 
 
 class RaggedError(ShapeError, ArgumentTypeError):
@@ -75,13 +85,9 @@ def operands(*values: TensorBase | Number, common: bool = True, wraps: bool = Fa
 
     Zero-dimensional cpu tensors and Python numbers follow the device of the others, as in PyTorch.
     """
-    if len(values) == 2 and isinstance(values[0], TensorBase) and isinstance(values[1], TensorBase):
-        a, b = values[0]._node, values[1]._node
-        if a.dtype is b.dtype and a.device == b.device and not a.dtype.is_complex:  # most often
-            if a.shape == b.shape:
-                return [a, b]
-            shape = common_shape(a.shape, b.shape)
-            return [build.broadcast(a, shape), build.broadcast(b, shape)]
+    found = _most_often(*values) if len(values) == 2 else None
+    if found is not None:
+        return found
     tensors = [v for v in values if isinstance(v, TensorBase)]
     lead = next((t for t in tensors if t.ndim), tensors[0])
     described: list[tuple[DType, int]] = []
@@ -106,6 +112,46 @@ def operands(*values: TensorBase | Number, common: bool = True, wraps: bool = Fa
         result.append(node)
     shape = common_shape(*(n.shape for n in result))
     return [build.broadcast(n, shape) for n in result]
+
+
+def _most_often(left: TensorBase | Number, right: TensorBase | Number) -> list[Node] | None:
+    """The nodes of two tensors of one dtype and device, or of a floating tensor and a plain number; None for others."""
+    if isinstance(left, TensorBase) and isinstance(right, TensorBase):
+        a, b = left._node, right._node
+        if a.dtype is not b.dtype or a.device != b.device or a.dtype.is_complex:
+            return None
+        if a.shape == b.shape:
+            return [a, b]
+        shape = common_shape(a.shape, b.shape)
+        return [build.broadcast(a, shape), build.broadcast(b, shape)]
+    if mode.heard or symbolic_sizes.follows:
+        return None
+    if isinstance(left, TensorBase) and type(right) in PLAIN and left._node.dtype.category == 2:
+        return [left._node, _everywhere(right, left._node)]
+    if isinstance(right, TensorBase) and type(left) in PLAIN and right._node.dtype.category == 2:
+        return [_everywhere(left, right._node), right._node]
+    return None
+
+
+def _everywhere(value: Any, like: Node) -> Node:
+    """A plain number in every element of a floating shape, as `build.constant` makes it where nobody listens; with the primitives of
+    that shape at hand."""
+    shape, dtype, device = like.shape, like.dtype, like.device
+    if type(value) is int and abs(value) > MOST_EXACT:
+        return build.constant(value, dtype, device, shape)
+    node = Node(Constant(float(value), dtype), (), (), dtype, device)
+    if not shape:
+        return node
+    views = _widening.get(shape)
+    if views is None:
+        if len(_widening) >= MOST_SHAPES:
+            _widening.clear()
+        ones = (1,) * len(shape)
+        views = _widening[shape] = (Reshape(ones), ones, None if ones == shape else Expand(shape))
+    narrow, ones, wide = views
+    node = Node(narrow, (node,), ones, dtype, device)
+    nodes.nodes_made += 3
+    return node if wide is None else Node(wide, (node,), shape, dtype, device)
 
 
 def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:

@@ -1,0 +1,174 @@
+"""Nodes that stand for compositions: made when they are read, and never where the same loop came before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import shadergrad as sg
+from helpers import assert_close
+from shadergrad.drive import execute
+from shadergrad.graph.composition import Composite, Composition, shown
+
+F = sg.nn.functional
+
+
+def composite(device: str = "cpu", **kwargs: Any) -> tuple[Any, Any]:
+    """x, and a result of a call that came before."""
+    for _ in range(2):
+        x = sg.tensor([[0.5, -1.0, 2.0], [3.0, 0.0, 1.0]], device=device, **kwargs)
+        y = F.softmax(x * 2, -1)
+    assert type(y._node) is Composite
+    return x, y
+
+
+def expected() -> torch.Tensor:
+    return torch.softmax(torch.tensor([[0.5, -1.0, 2.0], [3.0, 0.0, 1.0]]) * 2, -1)
+
+
+def model(device: str) -> Any:
+    sg.manual_seed(0)
+    layers = (sg.nn.Conv2d(1, 2, 3), sg.nn.BatchNorm2d(2), sg.nn.GELU(), sg.nn.Flatten(), sg.nn.Linear(18, 4))
+    return sg.nn.Sequential(*layers).to(device)
+
+
+def loop(device: str, steps: int, watch: Callable[[int], None] = lambda k: None) -> list[float]:
+    """The losses of an uncompiled loop."""
+    net = model(device)
+    optimizer = sg.optim.SGD(net.parameters(), lr=0.1)
+    rng = np.random.default_rng(0)
+    losses = []
+    for k in range(steps):
+        watch(k)
+        x = sg.tensor(rng.normal(size=(3, 1, 5, 5)).astype(np.float32), device=device)
+        loss = F.cross_entropy(net(x), sg.tensor([0, 3, 1], device=device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_composite_reads_as_what_it_stands_for(device: str) -> None:
+    _, y = composite(device)
+    assert_close(y, expected(), 1e-5, 1e-6)
+    assert type(y._node) is not Composite
+    _, y = composite(device)
+    assert y._node.primitive.name == "div"
+    assert type(y._node) is not Composite
+    assert_close(y, expected(), 1e-5, 1e-6)
+
+
+def test_results_of_one_composition_share_their_nodes() -> None:
+    layer = sg.nn.BatchNorm1d(3)
+    for _ in range(2):
+        x = sg.tensor(np.random.default_rng(0).normal(size=(4, 3)), dtype=sg.float32)
+        y = layer(x)
+    ends = [shown(y._node), shown(layer.running_mean._node)]
+    assert [type(n) for n in ends] == [Composite, Composite]
+    assert ends[0].composition is ends[1].composition
+    mean = ends[0].inputs[2]  # which makes all
+    assert type(ends[1]) is not Composite
+    assert mean.storage is None
+    assert mean in execute.Capture([ends[1]]).order
+
+
+def test_a_loop_that_came_before_makes_no_nodes_of_compositions(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expanded: list[int] = []
+    step = [0]
+    expand = Composition.expand
+    monkeypatch.setattr(Composition, "expand", lambda self: (expanded.append(step[0]), expand(self))[1])
+    losses = loop(device, 7, lambda k: step.__setitem__(0, k))
+    assert max(expanded) < 5
+    assert losses[-1] < losses[0]
+
+
+def test_a_loop_means_the_same_whoever_reads_its_nodes(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = loop(device, 6)
+    made = Composite.__init__
+
+    def at_once(self: Composite, *args: Any) -> None:
+        made(self, *args)
+        opened.append(self)
+
+    opened: list[Composite] = []
+    monkeypatch.setattr(Composite, "__init__", at_once)
+    accumulate = sg.nn.Linear.forward
+
+    def forward(self: Any, x: Any) -> Any:
+        for node in opened[::2]:
+            assert node.inputs is not None
+        opened.clear()
+        return accumulate(self, x)
+
+    monkeypatch.setattr(sg.nn.Linear, "forward", forward)
+    assert_close(np.array(loop(device, 6)), np.array(plain), 1e-5, 1e-6)
+
+
+def test_a_graph_is_used_up_though_its_nodes_were_never_made() -> None:
+    for _ in range(3):
+        x, y = composite(requires_grad=True)
+        y.square().sum().backward()
+    with pytest.raises(sg.errors.AutogradError, match="second time"):
+        y.sum().backward()
+    layer = sg.nn.BatchNorm1d(3)
+    for _ in range(4):
+        x = sg.ones(4, 3, requires_grad=True)
+        y = F.softmax(layer(x * 2), -1)
+        y.sum().backward(retain_graph=True)
+        before = x.grad.numpy()
+        y.sum().backward()
+        assert_close(x.grad, before * 2, 1e-5, 1e-6)
+
+
+def test_second_derivatives_go_through_composites() -> None:
+    for _ in range(3):
+        x, y = composite(requires_grad=True)
+        (g,) = sg.autograd.grad(y.square().sum(), x, create_graph=True)
+        (second,) = sg.autograd.grad(g.square().sum(), x)
+    t = torch.tensor([[0.5, -1.0, 2.0], [3.0, 0.0, 1.0]], requires_grad=True)
+    (h,) = torch.autograd.grad(torch.softmax(t * 2, -1).square().sum(), t, create_graph=True)
+    assert_close(second, torch.autograd.grad(h.square().sum(), t)[0], 1e-4, 1e-5)
+
+
+def test_a_hook_on_a_result_is_called_in_every_step() -> None:
+    seen = []
+    for _ in range(4):
+        _, y = composite(requires_grad=True)
+        y.register_hook(lambda g: seen.append(g.sum().item()))
+        y.sum().backward()
+    assert seen == [6.0] * 4
+
+
+def test_numbers_that_change_beside_composites_count(device: str) -> None:
+    for k in range(6):
+        _, y = composite(device)
+        z = y * (0.5 + k)
+        sg.sync()  # computes, and reads nothing
+        assert_close(z, expected() * (0.5 + k), 1e-5, 1e-6)
+
+
+def test_what_is_held_is_computed_with_the_step(device: str) -> None:
+    """Values that the program holds besides the loss: of composites, of views of them, of what was computed before."""
+    held = []
+    for _ in range(4):
+        x, y = composite(device, requires_grad=True)
+        held = [y, y[0], y.detach(), (y + 1).t()]
+        loss = y.square().sum()
+        loss.backward()
+        sg.sync()
+        assert x.grad is not None
+    whole = expected()
+    for found, wanted in zip(held, (whole, whole[0], whole, (whole + 1).t()), strict=True):
+        assert_close(found.detach(), wanted, 1e-5, 1e-6)
+
+
+def test_programs_that_are_dropped_are_compiled_again(device: str) -> None:
+    for _ in range(3):
+        loop(device, 4)
+        execute.programs.clear()
+    assert loop(device, 4) == loop(device, 4)
