@@ -18,7 +18,7 @@ from scipy import special
 import shadergrad as sg
 from cases import CASES, Case
 from helpers import assert_devices_agree, assert_same_bits, leaves_of, results_of
-from shadergrad.compile.native import functions, kernel, program, rules
+from shadergrad.compile.native import functions, kernel, product, program, rules
 from shadergrad.drive.execute import programs
 from shadergrad.runtime import cpu, llvm
 from shadergrad.runtime.threads import pool
@@ -173,6 +173,45 @@ def test_reductions_equal_the_interpreters(shape: str, reduce: str, computes: An
         np.testing.assert_allclose(actual, reference, rtol=3e-6, atol=1e-5)
 
 
+PRODUCTS: dict[
+    str,
+    tuple[Callable[[Any, Any], Any], Callable[[np.ndarray], np.ndarray], tuple[int, int, int], tuple[int, int, int]],
+] = {
+    "as they lie": (lambda a, b: a @ b, lambda t: t, (0, 1, 2), (0, 1, 2)),
+    "right transposed": (lambda a, b: a @ b.transpose(1, 2) * 2 + 1, lambda t: t * 2 + 1, (0, 1, 2), (0, 2, 1)),
+    "left transposed": (lambda a, b: (a.transpose(1, 2) @ b).relu(), lambda t: np.maximum(t, 0), (0, 2, 1), (0, 1, 2)),
+    "heads beside each other": (
+        lambda a, b: a.permute(1, 0, 2) @ b.permute(1, 0, 2) - 1,
+        lambda t: t - 1,
+        (1, 0, 2),
+        (1, 0, 2),
+    ),
+    "of what is computed": (lambda a, b: (a * 2) @ (b.exp().log() - 0), lambda t: t * 2, (0, 1, 2), (0, 1, 2)),
+}
+
+
+@pytest.mark.parametrize(
+    "shape", [(4, 16, 16, 16), (5, 7, 37, 9), (8, 64, 64, 32), (6, 1, 50, 3), (9, 33, 40, 128)], ids=str
+)
+@pytest.mark.parametrize("how", PRODUCTS)
+def test_small_products_are_exact_to_rounding(
+    how: str, shape: tuple[int, int, int, int], computes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, m, n, k = shape
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((batch, m, k), (batch, k, n)))
+    ours, behind, *axes = PRODUCTS[how]
+    computes("native")
+    given = (sg.tensor(np.ascontiguousarray(x.transpose(o))) for x, o in zip((a, b), axes, strict=True))
+    steps: list[Any] = []
+    loaded = cpu.Native
+    monkeypatch.setattr(cpu, "Native", lambda found: steps.append(found) or loaded(found))
+    found = ours(*given).numpy()
+    assert any(step.shape.startswith("dot ") for of in steps for step in of.steps), "BLAS computed it"
+    exact = behind(a.astype(np.float64) @ b.astype(np.float64))
+    assert np.abs(found - exact).max() <= 2e-7 * (4 + k) * np.abs(exact).max()
+
+
 def test_what_is_out_of_range_raises_as_before(computes: Any) -> None:
     computes("native")
     x = sg.tensor(np.ones((4, 3), np.float32))
@@ -311,21 +350,32 @@ def _wrong_tail(self: Any, k: int) -> Any:
     return kernel.literal(True, "i1")
 
 
+_right = product.ProductText._right
+
+
+def _first_vector(self: Any, j: int) -> Any:
+    return _right(self, 0)
+
+
 FAULTS: dict[str, tuple[Any, str, Any]] = {
     "the last elements of a row count twice": (kernel._Kernel, "_new_lanes", _wrong_tail),
     "erf is cut too early": (functions, "ERF_END", 2.0),
     "exp has too few terms": (functions, "EXP", functions.EXP[6:]),
     "sums begin with the last row's": (kernel, "literal", lambda value, kind: kernel.Value("1", kind, constant=True)),
+    "a product reads one vector twice": (product.ProductText, "_right", _first_vector),
     "the smaller is the larger": (rules, "maximum", rules.minimum),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_seen(fault: str, computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = sg.tensor(np.random.default_rng(0).standard_normal((20, 37)).astype(np.float32))
+    rng = np.random.default_rng(0)
+    x = sg.tensor(rng.standard_normal((20, 37)).astype(np.float32))
+    wide, tall = (sg.tensor(rng.standard_normal(s).astype(np.float32)) for s in ((5, 20, 8), (5, 8, 37)))
 
     def run() -> list[np.ndarray]:
-        return [f(x).numpy() for f in (sg.erf, sg.exp, sg.relu, lambda x: x.sum(1), lambda x: x.amax(1))]
+        functions = (sg.erf, sg.exp, sg.relu, lambda x: x.sum(1), lambda x: x.amax(1), lambda x: wide @ tall)
+        return [f(x).numpy() for f in functions]
 
     monkeypatch.setattr(*FAULTS[fault])
     try:

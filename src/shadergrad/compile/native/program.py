@@ -18,6 +18,7 @@ from ..groups import Group
 from ..kernel import name_of
 from . import kernel
 from .domain import domain_of
+from .product import ProductText, tiles_of
 from .regions import TARGET, Hosted, region_of
 
 FEWEST = 1 << 14  # elements of a range that a thread takes
@@ -117,6 +118,9 @@ class _Table:
         if group.call is not None:
             self._add_hosted(group)
             return
+        if group.dot is not None:
+            self._add_product(group)
+            return
         domain = domain_of(group, self.is_buffer)
         written = kernel.write(group, domain, self.is_buffer)
         number = self.texts.setdefault(written.text, len(self.texts))
@@ -128,6 +132,16 @@ class _Table:
         self.steps.append(
             Step(name_of(group), reads, writes, None, number, domain.units, least, rows, f"{group.archetype} {shape}")
         )
+
+    def _add_product(self, group: Group) -> None:
+        tiles = tiles_of(group, self.is_buffer)
+        text, nodes = ProductText(group, tiles, self.is_buffer).write()
+        number = self.texts.setdefault(text, len(self.texts))
+        rows, writes = tuple(self.row(n) for n in nodes), tuple(self.row(n) for n in group.roots)
+        reads = tuple(r for r in rows if r not in writes)
+        least = max(1, FEWEST // (tiles.m * tiles.n))
+        shape = f"dot {tiles.batch} x {tiles.m} x {tiles.n} x {tiles.k}"
+        self.steps.append(Step(name_of(group), reads, writes, None, number, tiles.batch, least, rows, shape))
 
     def _add_hosted(self, group: Group) -> None:
         assert group.call is not None

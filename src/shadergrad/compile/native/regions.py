@@ -27,6 +27,7 @@ from .. import simplify
 from ..rewrite import Inputs, Rewriter
 from . import rules
 from .kernel import serves_reduction
+from .product import serves_product
 
 TARGET = Target("llvm", max_storage_buffers=64, max_binding_bytes=1 << 62)
 MOST_WEIGHTS = 1 << 24  # of attention, which are kept from the forward pass to the backward one
@@ -117,6 +118,8 @@ def serves(node: Node) -> bool:
         return rules.rule_of(primitive, node.inputs[-1].dtype) is not None
     if primitive.kind == "reduce":
         return serves_reduction(node)
+    if primitive.kind == "dot":
+        return serves_product(node)
     return isinstance(primitive, Constant | Iota | View | Pad | PadAt | SliceAt | Threefry)
 
 

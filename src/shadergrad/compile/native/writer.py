@@ -50,6 +50,11 @@ class Writer(Puller):
             self.s.lines[level], self.s.memo[level] = [], {}
         self._pulled = {key: v for key, v in self._pulled.items() if v.level < 2}
 
+    def forget_dot(self, node: Node) -> None:
+        """Another element of a product follows: what was computed of the last one is not of it."""
+        self._pulled = {key: v for key, v in self._pulled.items() if v.level < 2}
+        del self.local[id(node)]
+
     # -- pulling
 
     def pull(self, node: Node, index: Indices) -> Value:  # type: ignore[override]

@@ -1,0 +1,217 @@
+"""Batched products of small matrices as functions in LLVM IR: `units` are matrices of the batch, and their elementwise epilogue is part of it.
+
+BLAS is called once a matrix, with threads of its own, which small matrices are not worth. Here a tile of TALL rows and up to WIDE vectors
+of results stays in registers along the contraction, which is added from its first element to its last with fma: an element's bits do not
+depend on where its tile begins, so the last tiles of an axis may reach back over those before them. A right operand whose rows do not lie one after
+the other is copied row by row first (packed), once a matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...dtypes import float32
+from ...graph.index import Index, flatten, variable
+from ...graph.node import Node
+from ...primitives.dot import Dot
+from ..groups import Group
+from ..render import Recorder
+from .values import Value, literal
+from .writer import Variable, Writer
+
+LANES = 16
+TALL, WIDE = 8, 2  # the rows and vectors of a tile
+FEWEST_BATCHES = 4
+LARGEST = 1 << 21  # multiplications of a matrix, beyond which BLAS is as fast
+MOST_PACKED = 1 << 15  # elements of a right operand
+
+
+def serves_product(node: Node) -> bool:
+    """Whether a product has a kernel."""
+    primitive = node.primitive
+    if not isinstance(primitive, Dot) or primitive.chunk or node.dtype is not float32:
+        return False
+    batch, m, k = node.inputs[0].shape
+    n = node.shape[2]
+    return batch >= FEWEST_BATCHES and n >= LANES and m * n * k <= LARGEST and k * n <= MOST_PACKED
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How a product of batch matrices m x n over k is cut: tall rows by wide vectors. packed: whether the right operand is copied."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    tall: int
+    wide: int
+    packed: bool
+
+
+def tiles_of(group: Group, is_buffer: Callable[[Node], bool]) -> Tiles:
+    """How the product of a group is cut."""
+    assert group.dot is not None
+    left, right = group.dot.inputs
+    batch, m, k = left.shape
+    n = right.shape[2]
+    recorder = Recorder(is_buffer)
+    recorder.pull(right, (variable("b", batch), variable("k", k), variable("r", n)))
+    splits = [flat.split("r") for _, flat in recorder.reads]
+    packed = any(s is None or s[1] not in (0, 1) for s in splits) or recorder.cost > 0
+    return Tiles(batch, m, n, k, min(TALL, m), min(WIDE, n // LANES), packed)
+
+
+class ProductText:
+    """The function of one group."""
+
+    def __init__(self, group: Group, tiles: Tiles, is_buffer: Callable[[Node], bool]) -> None:
+        assert group.dot is not None
+        own = {id(n) for n in group.nodes}
+        self.group, self.tiles, self.dot = group, tiles, group.dot
+        self.w = Writer(lambda n: id(n) not in own and is_buffer(n), {}, LANES)
+        self.s = self.w.s
+        t = tiles
+        self.batch = variable("b", t.batch)
+        self.row, self.column = variable("i", t.m), variable("r", t.n)
+        self.place = variable("k", t.k)
+
+    def write(self) -> tuple[str, tuple[Node, ...]]:
+        """The text, and the nodes whose buffers it takes."""
+        t, s, w = self.tiles, self.s, self.w
+        w.variables = {
+            "b": Variable("%b", 1),
+            "i": Variable("%i", 2),
+            "r": Variable("%j", 2, wide=True),
+            "k": Variable("%k", 3),
+        }
+        allocations = [f"%packed = alloca float, i64 {t.k * t.n}, align 64"] if t.packed else []
+        packing = self._packing() if t.packed else []
+        sums = [[f"%sum{i}.{j}" for j in range(t.wide)] for i in range(t.tall)]
+        whole = s.type_of("float", True)
+        allocations += [f"{name} = alloca {whole}, align 64" for row in sums for name in row]
+        zeroes = [f"store {whole} zeroinitializer, ptr {name}, align 64" for row in sums for name in row]
+        self._multiply(sums)
+        before, multiplied = s.lines[2], s.lines[3]
+        w.forget_loop()
+        self._results(sums)
+        behind = s.lines[2]
+        body = [
+            "br label %each",
+            "each:",
+            "%b = phi i64 [ %begin, %entry ], [ %b.next, %each.end ]",
+            *s.lines[1],
+            *packing,
+            "br label %rows",
+            "rows:",
+            f"%i.at = phi i64 [ 0, %{'pack.end' if t.packed else 'each'} ], [ %i.next, %rows.end ]",
+            *_least("%i", t.m - t.tall),
+            "br label %columns",
+            "columns:",
+            "%j.at = phi i64 [ 0, %rows ], [ %j.next, %columns.end ]",
+            *_least("%j", t.n - LANES * t.wide),
+            *zeroes,
+            *before,
+            "br label %along",
+            "along:",
+            "%k = phi i64 [ 0, %columns ], [ %k.next, %along ]",
+            *multiplied,
+            *_again("%k.next", "%k", 1, t.k, "along", "columns.end"),
+            *behind,
+            *_again("%j.next", "%j.at", LANES * t.wide, t.n, "columns", "rows.end"),
+            *_again("%i.next", "%i.at", t.tall, t.m, "rows", "each.end"),
+            "%b.next = add i64 %b, 1",
+            "%b.more = icmp slt i64 %b.next, %end",
+            "br i1 %b.more, label %each, label %done",
+            "done:",
+            "ret void",
+        ]
+        lines = ["entry:", *allocations, *s.lines[0], *body]
+        text = "\n".join(
+            [
+                'define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {',
+                *(line if line.endswith(":") else "  " + line for line in lines),
+                "}",
+                *sorted(s.declared),
+                "",
+            ]
+        )
+        return text, tuple(w.buffers.values())
+
+    def _packing(self) -> list[str]:
+        """Copy the right operand of a matrix, row by row."""
+        t, s, w = self.tiles, self.s, self.w
+        w.variables |= {"k": Variable("%q", 2), "r": Variable("%p", 3, wide=True)}
+        value = w.pull(self.dot.inputs[1], (self.batch, self.place, self.column))
+        at = s.op("add", s.op("mul", Value("%q", "i64", 2), literal(t.n, "i64")), Value("%p", "i64", 3))
+        address = s.statement(f"getelementptr float, ptr %packed, i64 {at}", "ptr", 3, False)
+        s.lines[3].append(f"store {s.type_of('float', True)} {s.text(value, True)}, ptr {address}, align 4")
+        text = [
+            "br label %pack",
+            "pack:",
+            "%q = phi i64 [ 0, %each ], [ %q.next, %pack.next ]",
+            *s.lines[2],
+            "br label %pack.row",
+            "pack.row:",
+            "%p.at = phi i64 [ 0, %pack ], [ %p.next, %pack.row ]",
+            *_least("%p", t.n - LANES),
+            *s.lines[3],
+            *_again("%p.next", "%p.at", LANES, t.n, "pack.row", "pack.next"),
+            *_again("%q.next", "%q", 1, t.k, "pack", "pack.end"),
+        ]
+        w.forget_loop()
+        w.variables |= {"k": Variable("%k", 3), "r": Variable("%j", 2, wide=True)}
+        return text
+
+    def _multiply(self, sums: list[list[str]]) -> None:
+        """A place of the contraction."""
+        t, s, w = self.tiles, self.s, self.w
+        whole = s.type_of("float", True)
+        right = [self._right(j) for j in range(t.wide)]
+        for i, row in enumerate(sums):
+            left = w.pull(self.dot.inputs[0], (self.batch, self.row + i, self.place))
+            for value, name in zip(right, row, strict=True):
+                before = Value(s.fresh(), "float", 3, wide=True)
+                s.lines[3].append(f"{before} = load {whole}, ptr {name}, align 64")
+                s.lines[3].append(f"store {whole} {s.fma(left, value, before)}, ptr {name}, align 64")
+
+    def _right(self, j: int) -> Value:
+        t, s = self.tiles, self.s
+        if not t.packed:
+            return self.w.pull(self.dot.inputs[1], (self.batch, self.place, self.column + LANES * j))
+        at = s.op("add", s.op("mul", Value("%k", "i64", 3), literal(t.n, "i64")), Value("%j", "i64", 2))
+        at = s.op("add", at, literal(LANES * j, "i64"))
+        address = s.statement(f"getelementptr float, ptr %packed, i64 {at}", "ptr", 3, False)
+        return s.statement(f"load {s.type_of('float', True)}, ptr {address}, align 4", "float", 3, True)
+
+    def _results(self, sums: list[list[str]]) -> None:
+        """The epilogue of a tile, and what it stores."""
+        s, w = self.s, self.w
+        whole = s.type_of("float", True)
+        for i, row in enumerate(sums):
+            for j, name in enumerate(row):
+                value = Value(s.fresh(), "float", 2, wide=True)
+                s.lines[2].append(f"{value} = load {whole}, ptr {name}, align 64")
+                w.local[id(self.dot)] = lambda index, value=value: value
+                index = (self.batch, self.row + i, self.column + LANES * j)
+                flat: Index = flatten(index, self.dot.shape)
+                for root in self.group.roots:
+                    w.store(root, flat, w.pull_flat(root, flat), 2)  # type: ignore[arg-type]
+                w.forget_dot(self.dot)
+
+
+def _least(name: str, last: int) -> list[str]:
+    return [
+        f"{name}.past = icmp sgt i64 {name}.at, {last}",
+        f"{name} = select i1 {name}.past, i64 {last}, i64 {name}.at",
+    ]
+
+
+def _again(name: str, at: str, step: int, end: int, begin: str, behind: str) -> list[str]:
+    return [
+        f"{name} = add i64 {at}, {step}",
+        f"{name}.more = icmp slt i64 {name}, {end}",
+        f"br i1 {name}.more, label %{begin}, label %{behind}",
+        f"{behind}:",
+    ]
