@@ -19,7 +19,9 @@ made = [torch.from_numpy(np.ones(2, np.float32)), torch.FloatTensor(2), torch.Lo
         wide.float(), torch.tensor(np.ones(2)).to(torch.float32), torch.nn.Linear(3, 2)(wide.float()),
         *next(iter(DataLoader(Samples(), batch_size=2))), torch.rand(2, generator=torch.Generator().manual_seed(0)),
         torch.from_dlpack(np.ones(2, np.float32))]
-print({str(x.device) for x in made}, wide.device, torch.zeros(2, dtype=torch.float64).device, made[0].double().device)
+collated = torch.utils.data.default_collate([(np.ones(3), 1.0), (np.ones(3), 2.0)])
+made += [collated[0].float(), collated[1]]
+print({str(x.device) for x in made}, wide.device, torch.zeros(2, dtype=torch.float64).device, made[0].double().device, collated[0].dtype)
 """
 
 
@@ -32,7 +34,7 @@ def run(folder: Path, source: str) -> tuple[int, str, str]:
 
 
 def test_a_program_that_names_no_device_makes_everything_on_one(tmp_path: Path, webgpu: str) -> None:
-    assert run(tmp_path, MAKES) == (0, "{'webgpu'} cpu cpu cpu\n", "")
+    assert run(tmp_path, MAKES) == (0, "{'webgpu'} cpu cpu cpu shadergrad.float64\n", "")
 
 
 def test_a_program_that_names_devices_chooses(tmp_path: Path, webgpu: str) -> None:

@@ -1,4 +1,4 @@
-"""What PyTorch's torch.save wrote, read without it: values, dtypes, shared memory, modules, checkpoints; and what is refused."""
+"""Files of PyTorch's, read without it, and files that it reads: values, dtypes, shared memory, modules, checkpoints; what is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.package import PackageImporter
 
 import shadergrad as sg
 from shadergrad.errors import CheckpointError
-from shadergrad.pytorch_files import safe_classes
+from shadergrad.pytorch_files import safe_classes, write_pytorch_file
 
 FORMATS = {"zip": True, "before 1.6": False}
 DTYPES = (
@@ -234,3 +234,117 @@ def test_texts_of_python_2_are_read_by_their_encoding() -> None:
     assert sg.load(io.BytesIO(file.getvalue()), encoding="latin1") == "\xe9"
     with pytest.raises(CheckpointError, match="can't decode"):
         sg.load(io.BytesIO(file.getvalue()))
+
+
+# -- writing
+
+
+def written(obj: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    write_pytorch_file(obj, file)
+    return io.BytesIO(file.getvalue())
+
+
+def test_pytorch_reads_tensors_and_plain_data() -> None:
+    given: dict[str, Any] = {name: sg.tensor([[0, 1, 2], [3, 4, 5]], dtype=getattr(sg, name)) for name in DTYPES}
+    given |= {
+        "view": sg.arange(6.0).reshape(2, 3).t(),
+        "scalar": sg.tensor(2.5),
+        "empty": sg.zeros(0, 3),
+        "requires": sg.ones(2, requires_grad=True),
+    }
+    plain = {"inf": float("inf"), "set": {1}, "bytes": b"a", 3: [None, (1, "x")], "complex": 1j}
+    kinds = {
+        "size": sg.Size([2]),
+        "dtype": sg.int64,
+        "device": sg.device("cpu"),
+        "parameter": sg.nn.Parameter(sg.ones(2)),
+    }
+    found = torch.load(written({"tensors": given, "plain": plain, "kinds": kinds}), weights_only=True)
+    for name, x in given.items():
+        np.testing.assert_array_equal(found["tensors"][name].detach().numpy(), x.detach().numpy(), strict=True)
+    assert found["tensors"]["requires"].requires_grad
+    assert found["plain"] == plain
+    size, dtype, device, parameter = found["kinds"].values()
+    assert (size, dtype, device, type(parameter)) == (
+        torch.Size([2]),
+        torch.int64,
+        torch.device("cpu"),
+        torch.nn.Parameter,
+    )
+
+
+def test_pytorch_goes_on_with_a_checkpoint_of_ours(tmp_path: Path) -> None:
+    mine = sg.nn.Sequential(sg.nn.Linear(3, 4), sg.nn.Tanh(), sg.nn.Linear(4, 2))
+    optimizer = sg.optim.Adam(mine.parameters(), 0.1)
+    theirs = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    their_optimizer = torch.optim.Adam(theirs.parameters(), 0.1)
+
+    def step(lib: Any, model: Any, optimizer: Any) -> float:
+        loss = model(lib.arange(6.0).reshape(2, 3)).square().sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    step(sg, mine, optimizer)
+    path = tmp_path / "model.pt"
+    with open(path, "wb") as file:
+        write_pytorch_file([mine.state_dict(), optimizer.state_dict()], file)
+    model_state, optimizer_state = torch.load(path, mmap=True)
+    theirs.load_state_dict(model_state)
+    their_optimizer.load_state_dict(optimizer_state)
+    for _ in range(3):
+        assert step(torch, theirs, their_optimizer) == pytest.approx(step(sg, mine, optimizer), rel=1e-5)
+
+
+def test_shared_memory_is_written_once() -> None:
+    tied = sg.nn.Linear(100, 100)
+    other = sg.nn.Linear(100, 100)
+    other.weight = tied.weight
+    file = written(sg.nn.Sequential(tied, other).state_dict())
+    assert len(file.getvalue()) < 60_000
+    for lib in (sg, torch):
+        file.seek(0)
+        found = lib.load(file)
+        found["0.weight"].fill_(3)
+        assert found["1.weight"].sum().item() == 30_000
+
+
+def test_what_is_written_is_read_here() -> None:
+    model = sg.nn.Sequential(sg.nn.Conv1d(2, 3, 3), sg.nn.BatchNorm1d(3)).eval()
+    obj = {
+        "model": model,
+        "settings": Settings(),
+        "array": np.arange(3),
+        "best": float("nan"),
+        "distribution": sg.distributions.Normal(0.0, 1.0),
+    }
+    found = sg.load(written(obj), weights_only=False)
+    x = sg.ones(2, 2, 5)
+    np.testing.assert_array_equal(found["model"](x).detach().numpy(), model(x).detach().numpy())
+    assert found["settings"].width == 3
+    assert found["array"].tolist() == [0, 1, 2]
+    assert np.isnan(found["best"])
+    assert found["distribution"].log_prob(sg.tensor(1.0)).item() == pytest.approx(-1.4189385)
+    assert sg.load(written(np.arange(3))).tolist() == [0, 1, 2]  # such as get_rng_state()
+
+
+def test_attributes_of_tensors_are_kept() -> None:
+    x, p = sg.ones(2), sg.nn.Parameter(sg.ones(2))
+    x.tag, p.shard = "x", 3  # type: ignore[attr-defined]
+    for lib in (sg, torch):
+        a, b = lib.load(written([x, p]), weights_only=False)
+        assert (a.tag, b.shard, type(b), b.tolist()) == ("x", 3, lib.nn.Parameter, [1, 1])
+    given = torch.ones(2)
+    given.tag = "y"  # type: ignore[attr-defined]
+    assert sg.load(saved(given), weights_only=False).tag == "y"
+
+
+def test_equal_objects_give_equal_files() -> None:
+    assert written({"w": sg.ones(3)}).getvalue() == written({"w": sg.ones(3)}).getvalue()
+
+
+def test_what_cannot_be_pickled_is_refused() -> None:
+    with pytest.raises(CheckpointError, match=r"cannot save this: .*lambda.* Hint: save its state_dict\(\)"):
+        write_pytorch_file({"f": lambda x: x}, io.BytesIO())

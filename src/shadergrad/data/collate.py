@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..drive import execute
+from ..dtypes import parse_dtype
 from ..errors import ShapeError
 from ..tensor import Tensor, host_tensor, resolve_device, stack
+from ..tensor.placement import place_of
 from .errors import DataError
 
 
@@ -74,7 +76,9 @@ def upload(batch: Any, device: str, move: bool) -> Any:
     if isinstance(batch, Tensor):
         return batch.to(device) if move and batch.device != device else batch
     if isinstance(batch, np.ndarray | np.generic):
-        return host_tensor(batch, device=device) if batch.dtype.kind in "biuf" else batch
+        if batch.dtype.kind not in "biufc":
+            return batch
+        return host_tensor(batch, device=device if move else place_of(parse_dtype(batch.dtype), device))
     if isinstance(batch, Mapping):
         return {key: upload(value, device, move) for key, value in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):

@@ -137,8 +137,13 @@ def resolve_device(name: object | None, dtype: DType | None = None) -> str:
     have lies on the cpu device."""
     if name is not None:
         return _checked_name(name)
-    found = _here.device or _Defaults.device
-    return "cpu" if _Defaults.everything and dtype is not None and not _has(found, dtype) else found
+    return place_of(dtype, _here.device or _Defaults.device)
+
+
+def place_of(dtype: DType | None, default: str) -> str:
+    """Where a tensor of a dtype lies that is made on a default device: there, or, where everything lies there and it does not have the
+    dtype, on the cpu device."""
+    return "cpu" if _Defaults.everything and dtype is not None and not _has(default, dtype) else default
 
 
 def make_everything_on(name: str) -> None:

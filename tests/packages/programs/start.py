@@ -25,3 +25,4 @@ def import_torchvision():
 import_torchvision()
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
+print("MADE ON", torch.zeros(1).device)

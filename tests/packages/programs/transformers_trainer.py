@@ -37,7 +37,6 @@ def trainer():
             disable_tqdm=True,
             learning_rate=1e-3,
             train_sampling_strategy="sequential",
-            use_cpu=True,
         )
         made = t.Trainer(model=model, args=arguments, train_dataset=Sentences(), eval_dataset=Sentences())
         made.train()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+from pathlib import Path
 from typing import Any
 
 import shadergrad
 
+from ...errors import ArgumentError, ArgumentTypeError, CheckpointError
+from ...pytorch_files import write_pytorch_file
+from ...system.atomic_files import replacing
 from ...tensor import Tensor
 from ..finder import PYTORCH
 
@@ -93,6 +99,32 @@ def _check_with(kind: type[Exception], cond: Any, message: Any) -> None:
 def _check_is_size(i: Any, message: Any = None, *, max: Any = None) -> None:
     """Raise RuntimeError for a negative size."""
     _check_error(i >= 0, message, RuntimeError)
+
+
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Write an object into a file, by path or open, as PyTorch does and reads it.
+
+    pickle_module, pickle_protocol: of Python's own pickle, and 2, alone. Raises ArgumentError for others, and for the format before
+    PyTorch 1.6; CheckpointError for what cannot be pickled.
+    """
+    if pickle_module not in (None, pickle) or pickle_protocol != 2 or not _use_new_zipfile_serialization:
+        raise ArgumentError(
+            "save(): files are written by pickle, in protocol 2, as zip archives. Hint: leave these arguments out."
+        )
+    if hasattr(f, "write"):
+        write_pytorch_file(obj, f)
+        return
+    if not isinstance(f, str | os.PathLike):
+        raise ArgumentTypeError(f"save(): argument 'f' must be str or Path or a file, not {type(f).__name__}.")
+    path = Path(f)
+    with replacing(path, CheckpointError) as opened:
+        write_pytorch_file(obj, opened, path.stem)
 
 
 def is_tensor(obj: Any) -> bool:

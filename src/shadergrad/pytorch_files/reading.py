@@ -1,9 +1,4 @@
-"""PyTorch's own files (.pt, .pth, .bin): what torch.save wrote, in both of its formats, read without PyTorch.
-
-In: an open file. Out: the object, with tensors of this library in the place of PyTorch's. Such a file is a pickle of objects whose tensors
-name their memory, and that memory: in a zip archive, or, before PyTorch 1.6, behind the pickle. Formats: torch/serialization.py and
-torch/_utils.py of PyTorch 2.
-"""
+"""Reading what PyTorch's torch.save wrote, in both of its formats. In: an open file. Out: the object, with tensors of this library."""
 
 from __future__ import annotations
 
@@ -20,29 +15,29 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .dtypes import DType, parse_dtype
-from .errors import CheckpointError, DTypeError, ShadergradError
-from .tensor import Size, Tensor
+from ..dtypes import DType, parse_dtype
+from ..errors import CheckpointError, DTypeError, ShadergradError
+from ..tensor import Size, Tensor
+from ..tensor.placement import has_stand_in
+from .names import DTYPES, STORAGES, elements_of
 
 ZIP = b"PK\x03\x04"
 OLD = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the pickled magic number that files of the older format begin with
 
 safe_classes: list[Any] = []  # what programs allow beside data (torch.serialization.add_safe_globals)
 
-# Of each kind of memory, the numbers in it. NumPy lacks bfloat16: its 16 bits are the upper half of a float32
-STORAGES: dict[str, str] = {
-    "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "LongStorage": "int64", "IntStorage": "int32",
-    "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8", "BoolStorage": "bool", "BFloat16Storage": "bfloat16",
-    "ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128", "UntypedStorage": "uint8",
-}  # fmt: skip
-DTYPES = frozenset(STORAGES.values()) | {"uint16", "uint32", "uint64"}
-PLAIN = {
+_of_numpy: dict[str, Any] = {"_reconstruct": np.ones(0).__reduce__()[0], "scalar": np.float64(0).__reduce__()[0]}
+PLAIN: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): collections.OrderedDict,
     ("collections", "Counter"): collections.Counter,
-    ("builtins", "set"): set,
-    ("__builtin__", "set"): set,
-    ("builtins", "bytearray"): bytearray,
-    ("builtins", "complex"): complex,
+    **{
+        (module, kind.__name__): kind
+        for module in ("builtins", "__builtin__")
+        for kind in (set, frozenset, bytearray, complex)
+    },
+    **{(f"numpy.{core}.multiarray", name): made for core in ("core", "_core") for name, made in _of_numpy.items()},
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
     ("_codecs", "encode"): codecs.encode,  # of bytes, in the protocol that torch.save takes
     ("torch", "Size"): Size,
 }
@@ -57,7 +52,7 @@ def is_pytorch_file(beginning: bytes) -> bool:
 def read_pytorch_file(file: BinaryIO, device: Any, weights_only: bool, encoding: str = "utf-8") -> Any:
     """The object in a file of torch.save's, with its tensors on a device; those of bfloat16 as float32.
 
-    weights_only: plain data and tensors alone; otherwise reading the file runs the code that it names. Tensors that shared memory are
+    weights_only: plain data, arrays and tensors alone; otherwise reading the file runs the code that it names. Tensors that shared memory are
     copies, except where they are the same elements. Raises CheckpointError for a damaged file, and for what this library does not have.
     """
     beginning = file.read(len(OLD))
@@ -152,7 +147,7 @@ class _Looker(pickle.Unpickler):
         if pid[0] == "module":
             return _Nothing
         if pid[0] == "storage":
-            self.sizes[pid[2]] = pid[4] * _numpy(pid[1].name).itemsize
+            self.sizes[pid[2]] = pid[4] * elements_of(pid[1].name).itemsize
         return _Nothing()
 
 
@@ -169,15 +164,12 @@ def _storage_of(module: str, name: str) -> _Named | None:
 
 @dataclass(frozen=True)
 class _Memory:
-    """Memory of tensors: numbers of a dtype, by name."""
+    """Memory of tensors: numbers of a dtype, by name. device: where tensors of it shall lie."""
 
     key: str
     name: str
     values: np.ndarray
-
-
-def _numpy(name: str) -> np.dtype[Any]:
-    return np.dtype(np.uint16 if name == "bfloat16" else name)
+    device: Any
 
 
 class _Maker:
@@ -195,13 +187,14 @@ class _Maker:
         """The object of the pickle that a file goes on with."""
         return _Unpickler(file, self, encoding=self.encoding).load()
 
-    def storage(self, kind: Any, key: str) -> _Memory:
-        """The memory of a key."""
+    def storage(self, kind: Any, key: str, location: str) -> _Memory:
+        """The memory of a key, which was on a device of that name."""
         if not isinstance(kind, _Named):
             raise CheckpointError(f"it has memory of a kind that is not known, {kind!r}.")
         if key not in self.memory:
-            values = np.frombuffer(self.bytes_of(key), _numpy(kind.name).newbyteorder(">" if self.is_big else "<"))
-            self.memory[key] = _Memory(key, kind.name, values)
+            values = np.frombuffer(self.bytes_of(key), elements_of(kind.name).newbyteorder(">" if self.is_big else "<"))
+            there = location.startswith("cuda") and has_stand_in("cuda")
+            self.memory[key] = _Memory(key, kind.name, values, "cuda" if self.device is None and there else self.device)
         return self.memory[key]
 
     def tensor(
@@ -221,14 +214,15 @@ class _Maker:
         if what in self.made:
             made = self.made[what].detach()  # of the same memory, such as a weight that two layers share
         else:
-            made = self.made[what] = self._of(_elements(memory.values, offset, size, stride), memory.name)
+            made = self.made[what] = self._of(_elements(memory.values, offset, size, stride), memory)
         return made.requires_grad_() if requires_grad else made
 
-    def _of(self, values: np.ndarray, name: str) -> Tensor:
+    def _of(self, values: np.ndarray, memory: _Memory) -> Tensor:
+        name = memory.name
         if name == "bfloat16":
             values, name = (values.astype(np.uint32) << np.uint32(16)).view(np.float32), "float32"
         values = values.astype(values.dtype.newbyteorder("="))
-        return Tensor(values, dtype=parse_dtype(name), device=self.device)
+        return Tensor(values, dtype=parse_dtype(name), device=memory.device)
 
     def retyped(
         self,
@@ -243,8 +237,10 @@ class _Maker:
     ) -> Tensor:
         """A tensor in memory whose dtype it names itself."""
         order = ">" if self.is_big else "<"
-        values = memory.values.view(np.uint8).view(_numpy(dtype.name).newbyteorder(order))
-        return self.tensor(_Memory(memory.key, dtype.name, values), offset, size, stride, grad, hooks, more)
+        values = memory.values.view(np.uint8).view(elements_of(dtype.name).newbyteorder(order))
+        return self.tensor(
+            _Memory(memory.key, dtype.name, values, memory.device), offset, size, stride, grad, hooks, more
+        )
 
     def parameter(self, data: Tensor, requires_grad: bool, hooks: Any, state: Any = None) -> Any:
         """A parameter."""
@@ -312,7 +308,7 @@ class _Unpickler(pickle.Unpickler):
             raise CheckpointError(f"it names {what!r}, which is not known.")
         if len(given) > 4 and given[4] is not None:
             raise CheckpointError("it has memory that is part of other memory, as PyTorch wrote before 0.4.")
-        return self.maker.storage(given[0], given[1])
+        return self.maker.storage(*given[:3])
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         known = self.known.get((module_name, global_name)) or _storage_of(module_name, global_name)
