@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,9 @@ BY_SCIPY = {(n, w) for n in ("GeneralizedPareto", "GeneralizedPareto of shape 0"
 BY_SCIPY |= {("VonMises", w) for w in ("log_prob", "variance", "stddev")}
 BY_SCIPY |= {(n, w) for n in ("Multinomial", "Multinomial of logits") for w in ("entropy", "perplexity")}
 BY_SCIPY |= {("StudentT", "perplexity"), ("StudentT of few degrees", "perplexity")}
+BY_SCIPY |= {
+    ("ContinuousBernoulli near a half", w) for w in ("variance", "stddev")
+}  # whose gradient cancels in PyTorch's formula
 NO_GRADIENT = {
     ("Gamma", "cdf"),
     ("Chi2", "cdf"),
@@ -84,6 +88,10 @@ def test_densities_are_scipys_where_pytorch_has_single_precision(name: str) -> N
         angles: Any = stats.vonmises(b, loc=a)
         spread = 1 - i1e(b) / i0e(b)
         expected = {"log_prob": angles.logpdf(value), "variance": spread, "stddev": np.sqrt(spread)}
+    elif name.startswith("ContinuousBernoulli"):
+        t = np.log(parameters[0]) - np.log1p(-parameters[0])  # near 0, where three terms of the series are exact
+        spread = 1 / 12 - t**2 / 240 + t**4 / 6048
+        expected = {"variance": spread, "stddev": np.sqrt(spread)}
     elif name.startswith("Multinomial"):
         p = made(name, torch).probs.numpy()
         entropy = np.array([stats.multinomial(8, row / row.sum()).entropy() for row in p])
@@ -382,3 +390,31 @@ def test_second_derivatives_by_a_gamma_variables_shape_are_refused(what: str, de
     by = x if what == "gammaincc by both" else a
     with pytest.raises(sg.AutogradError, match="no second derivative that involves their shape"):
         sg.autograd.grad(first.sum(), by)
+
+
+def _continuous_bernoulli(p: float) -> tuple[float, float, float]:
+    """The mean, the variance and the logarithm of the constant of the density, in sixty digits."""
+    with decimal.localcontext(decimal.Context(prec=60)):
+        t = (decimal.Decimal(p) / (1 - decimal.Decimal(p))).ln()
+        half = (t / 2).exp()
+        coth = (half + 1 / half) / (half - 1 / half)
+        mean, variance = coth / 2 - 1 / t + decimal.Decimal("0.5"), 1 / t**2 - 1 / (half - 1 / half) ** 2
+        return float(mean), float(variance), float((t * coth).ln())
+
+
+def test_a_continuous_bernoulli_variable_is_exact_near_a_half(device: str) -> None:
+    p = np.array(
+        [0.02, 0.2, 0.3, 0.45, 0.49, 0.4985, 0.4992, 0.4999, 0.50001, 0.5005, 0.5015, 0.503, 0.6, 0.8, 0.95], np.float32
+    )
+    given = sg.tensor(p, device=device, requires_grad=True)
+    d = sg.distributions.ContinuousBernoulli(given)
+    step = 1e-9
+    steps = [
+        [(a - b) / (2 * step) for a, b in zip(*map(_continuous_bernoulli, (x + step, x - step)), strict=True)]
+        for x in p.astype(np.float64)
+    ]
+    values = np.array([_continuous_bernoulli(float(x)) for x in p])
+    for k, found in enumerate((d.mean, d.variance, d.log_prob(sg.tensor(0.0, device=device)) - (-given).log1p())):
+        (slope,) = sg.autograd.grad(found.sum(), given, retain_graph=True)
+        np.testing.assert_allclose(found.detach().cpu().numpy(), values[:, k], 2e-6)
+        np.testing.assert_allclose(slope.cpu().numpy(), np.array(steps)[:, k], 2e-5, 2e-6)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..nn import functional as F
 from ..tensor import Tensor, full_like, rand, tensor, where
 from . import constraints
+from .bernoulli_series import excess, log_ratio, spread
 from .discrete import ByCategorical, ByOdds, Categorical
 from .distribution import ExponentialFamily
 from .scalar_transforms import ExpTransform, SigmoidTransform
@@ -161,7 +163,8 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 class ContinuousBernoulli(ByOdds, ExponentialFamily):
     """Numbers from 0 to 1 with density proportional to probs ** x (1 - probs) ** (1 - x).
 
-    lims: probabilities between which formulas are replaced by their Taylor series about 1/2.
+    lims: probabilities between which a share of the variable below a value is taken for that value. Other formulas need no limits: near 1/2
+    they are Taylor series.
 
     >>> sg.distributions.ContinuousBernoulli(probs=0.5).mean
     tensor(0.5)
@@ -192,34 +195,17 @@ class ContinuousBernoulli(ByOdds, ExponentialFamily):
         """The probabilities, off 0 and 1."""
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
-    def _cut(self) -> tuple[Tensor, Tensor]:
-        """Where formulas hold, and probabilities at which they do."""
-        holds = (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
-        return holds, where(holds, self.probs, self._lims[0])
-
     def _cont_bern_log_norm(self) -> Tensor:
         """The logarithm of the constant by which the density is multiplied."""
-        holds, p = self._cut()
-        below, above = where(p <= 0.5, p, 0.0), where(p >= 0.5, p, 1.0)
-        size = where(p <= 0.5, (below * -2.0).log1p(), (above * 2.0 - 1.0).log())
-        x = (self.probs - 0.5).square()
-        series = math.log(2.0) + (x * (104.0 / 45.0) + 4.0 / 3.0) * x
-        return where(holds, ((-p).log1p() - p.log()).abs().log() - size, series)
+        return log_ratio(self.logits)
 
     @property
     def mean(self) -> Tensor:
-        holds, p = self._cut()
-        x = self.probs - 0.5
-        series = 0.5 + (x.square() * (16.0 / 45.0) + 1.0 / 3.0) * x
-        return where(holds, p / (p * 2.0 - 1.0) + 1.0 / ((-p).log1p() - p.log()), series)
+        return excess(self.logits) + 0.5
 
     @property
     def variance(self) -> Tensor:
-        holds, p = self._cut()
-        x = (self.probs - 0.5).square()
-        series = 1.0 / 12.0 - (1.0 / 15.0 - x * (128.0 / 945.0)) * x
-        found = p * (p - 1.0) / (1.0 - p * 2.0).square() + 1.0 / ((-p).log1p() - p.log()).square()
-        return where(holds, found, series)
+        return spread(self.logits)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         p = self.probs
@@ -234,26 +220,38 @@ class ContinuousBernoulli(ByOdds, ExponentialFamily):
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        holds, p = self._cut()
-        found = (p**value * (1.0 - p) ** (1.0 - value) + p - 1.0) / (p * 2.0 - 1.0)
-        return where(value <= 0, 0.0, where(value >= 1, 1.0, where(holds, found, value)))
+        return where(value <= 0, 0.0, where(value >= 1, 1.0, self._between(value, _share)))
 
     def icdf(self, value: Tensor) -> Tensor:
-        holds, p = self._cut()
-        log_0 = (-p).log1p()
-        return where(holds, ((-p + value * (p * 2.0 - 1.0)).log1p() - log_0) / (p.log() - log_0), value)
+        return self._between(value, _quantile)
+
+    def _between(self, value: Tensor, formula: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """A formula of a value and of log odds below 0: for others, of what is left to 1; the value itself within the limits."""
+        t = self.logits
+        low, high = (math.log(p) - math.log1p(-p) for p in self._lims)
+        even = (t > low) & (t <= high)
+        falls = t < 0
+        found = formula(where(falls, value, 1.0 - value), where(even, -1.0, -t.abs()))
+        return where(even, value, where(falls, found, 1.0 - found))
 
     def entropy(self) -> Tensor:
-        log_0, log_1 = (-self.probs).log1p(), self.probs.log()
-        return self.mean * (log_0 - log_1) - self._cont_bern_log_norm() - log_0
+        t = self.logits
+        return F.softplus(t) - self.mean * t - log_ratio(t)
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
         return (self.logits,)
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        (x,) = natural_params
-        holds = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)
-        cut = where(holds, x, self._lims[0] - 0.5)
-        series = x * 0.5 + x.square() * (1 / 24.0) - x.square().square() * (1 / 2880.0)
-        return where(holds, cut.expm1().abs().log() - cut.abs().log(), series)
+        (t,) = natural_params
+        return F.softplus(t) - log_ratio(t)
+
+
+def _share(value: Tensor, t: Tensor) -> Tensor:
+    """The share of a continuous Bernoulli variable of log odds t < 0 that lies below a value."""
+    return (value * t).expm1() / t.expm1()
+
+
+def _quantile(share: Tensor, t: Tensor) -> Tensor:
+    """The value below which a share lies."""
+    return (share * t.expm1()).log1p() / t
