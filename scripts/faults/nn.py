@@ -120,4 +120,7 @@ FAULTS = (
     fault("engine-random-state-not-followed", "nn/device_twins.py", "_Randomness.__enter__",
           "default_stream.at = default_stream.at, self._at", "default_stream.at = (default_stream.at,) * 2",
           BACKWARD + "numpys_gradients_are_those_of_the_masks_that_the_shaders_drew"),
+    fault("modules-spectral-norm-iterates-the-other-way", "nn/utils/weight_and_spectral_norm.py", "_OldSpectralNorm.compute",
+          "v.copy_(self.unit(matrix.mT @ u))", "u.copy_(self.unit(matrix @ v))\nv.copy_(self.unit(matrix.mT @ u))",
+          "device/test_nn_utils.py::test_spectral_norm_follows_as_pytorch_does"),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -172,3 +174,48 @@ def test_what_is_no_batch_of_sequences_is_refused() -> None:
             lib.nn.utils.rnn.pad_sequence(5)
         with pytest.raises(RuntimeError, match="empty tensor"):
             lib.nn.utils.rnn.pack_padded_sequence(lib.zeros(0, 0), [])
+
+
+def _reassigned(module: Any) -> Any:
+    module.load_state_dict({name: x.clone() for name, x in module.state_dict().items()}, assign=True)
+    return module
+
+
+CHANGED: dict[str, Callable[[Any], Any]] = {
+    "as it was": lambda m: m,
+    "in double precision": lambda m: m.double(),
+    "copied": copy.deepcopy,
+    "with tensors assigned": _reassigned,
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_spectral_norm_follows_as_pytorch_does(change: str) -> None:
+    found = []
+    for lib in (sg, torch):
+        layer = lib.nn.Linear(3, 4)
+        with lib.no_grad():
+            layer.weight.copy_(lib.arange(12.0).reshape(4, 3).sin())
+            layer.bias.zero_()
+            layer = lib.nn.utils.spectral_norm(layer)
+            for buffer in layer.buffers():
+                buffer.copy_(lib.arange(1.0, len(buffer) + 1) / 3)
+        layer = CHANGED[change](layer)
+        x = lib.ones(1, 3, dtype=layer.weight_orig.dtype)
+        found.append([layer(x), layer(x), layer.eval()(x), layer.weight_u, layer.weight_v])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-5, 1e-6)
+
+
+def test_spectral_norm_reads_files_of_its_first_version() -> None:
+    layer = sg.nn.utils.spectral_norm(sg.nn.Linear(3, 4))
+    for _ in range(3):
+        layer(sg.ones(1, 3))
+    expected = layer.eval()(sg.ones(1, 3))
+    state = dict(layer.state_dict())
+    v = state.pop("weight_v")
+    state["weight"] = layer.weight.detach()
+    made = sg.nn.utils.spectral_norm(sg.nn.Linear(3, 4)).eval()
+    made.load_state_dict(state)
+    np.testing.assert_allclose(made(sg.ones(1, 3)).detach().numpy(), expected.detach().numpy(), 1e-5, 1e-6)
+    np.testing.assert_allclose(made.weight_v.numpy(), v.numpy(), 1e-4, 1e-5)

@@ -6,10 +6,11 @@ from typing import Any
 
 from ...autograd import no_grad
 from ...errors import ArgumentError
-from ...tensor import Tensor
+from ...tensor import Tensor, randn
+from ..functional import normalize
 from ..module import Module
 from ..parameter import Parameter
-from .parametrizations import SpectralNorm, norm_except
+from .parametrizations import norm_except
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
 
@@ -19,6 +20,7 @@ class _OldWeightNorm:
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name, self.dim = name, dim
+        self.handles: list[Any] = []
 
     def compute(self, module: Module) -> Tensor:
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
@@ -29,23 +31,51 @@ class _OldWeightNorm:
 
 
 class _OldSpectralNorm:
-    """Before each call: weight = weight_orig / its largest singular value."""
+    """Before each call: weight = weight_orig / its largest singular value, which a power iteration follows in the module's buffers."""
 
-    def __init__(self, name: str, norm: SpectralNorm) -> None:
-        self.name, self.norm = name, norm
+    def __init__(self, name: str, n_power_iterations: int, eps: float, dim: int) -> None:
+        self.name, self.n_power_iterations, self.eps, self.dim = name, n_power_iterations, eps, dim
+        self.handles: list[Any] = []
 
-    def compute(self, module: Module) -> Tensor:
-        self.norm.train(module.training)
-        return self.norm(getattr(module, f"{self.name}_orig"))
+    def matrix(self, weight: Tensor) -> Tensor:
+        """A row for each output."""
+        return (weight if self.dim == 0 else weight.movedim(self.dim, 0)).flatten(1)
+
+    def unit(self, x: Tensor) -> Tensor:
+        return normalize(x, dim=0, eps=self.eps)
+
+    def compute(self, module: Module, iterates: bool = False) -> Tensor:
+        weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
+        matrix = self.matrix(weight)
+        if iterates:
+            with no_grad():
+                for _ in range(self.n_power_iterations):
+                    v.copy_(self.unit(matrix.mT @ u))
+                    u.copy_(self.unit(matrix @ v))
+        u, v = u.detach().clone(), v.detach().clone()
+        return weight / (u @ (matrix @ v))
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        setattr(module, self.name, self.compute(module))
+        setattr(module, self.name, self.compute(module, module.training))
+
+    def read_old(
+        self, state: dict[str, Any], prefix: str, metadata: Any, strict: bool, missing: list[str], *_: Any
+    ) -> None:
+        """Before PyTorch 1.0 files held the divided weight in the place of v, which is found again: u = W v / |W v|, u W v = sigma."""
+        key = prefix + self.name
+        if f"{key}_v" in state or not all(key + part in state for part in ("", "_orig", "_u")):
+            return
+        weight, u = state[f"{key}_orig"], state[f"{key}_u"]
+        sigma = (weight / state.pop(key)).mean()
+        matrix = self.matrix(weight)
+        v = matrix.pinverse() @ u
+        state[f"{key}_v"] = v * (sigma / (u @ (matrix @ v)))
 
 
 def _install(module: Module, rule: Any) -> None:
-    rule.handle = module.register_forward_pre_hook(rule)
+    rule.handles.append(module.register_forward_pre_hook(rule))
     module.__dict__.setdefault("_rules", {})[rule.name, type(rule)] = rule
-    setattr(module, rule.name, rule.compute(module))
+    setattr(module, rule.name, rule.compute(module))  # for those who read it before the first call
 
 
 def _uninstall(module: Module, name: str, kind: type, what: str) -> Any:
@@ -54,7 +84,8 @@ def _uninstall(module: Module, name: str, kind: type, what: str) -> Any:
         raise ArgumentError(f"{what} of '{name}' not found in {module}")
     with no_grad():
         value = rule.compute(module).detach().clone()
-    rule.handle.remove()
+    for handle in rule.handles:
+        handle.remove()
     delattr(module, name)
     return value
 
@@ -93,19 +124,23 @@ def spectral_norm(
 ) -> Module:
     """A parameter divided by its largest singular value; the parameter is <name>_orig, buffers <name>_u and <name>_v.
 
-    parametrizations.spectral_norm is the newer form.
+    In training each call follows the singular value by n_power_iterations. parametrizations.spectral_norm is the newer form.
 
     >>> sorted(sg.nn.utils.spectral_norm(nn.Linear(3, 2)).state_dict())
     ['bias', 'weight_orig', 'weight_u', 'weight_v']
     """
     weight = getattr(module, name)
     axis = (1 if getattr(module, "transposed", False) else 0) if dim is None else dim
-    norm = SpectralNorm(weight, n_power_iterations, axis, eps)
+    rule = _OldSpectralNorm(name, n_power_iterations, eps, axis)
+    rows, columns = rule.matrix(weight).shape
+    options: dict[str, Any] = {"dtype": weight.dtype, "device": weight.device}
     delattr(module, name)
     module.register_parameter(f"{name}_orig", weight)
-    module.register_buffer(f"{name}_u", norm._u)
-    module.register_buffer(f"{name}_v", norm._v)
-    _install(module, _OldSpectralNorm(name, norm))
+    module.register_buffer(f"{name}_u", rule.unit(randn(rows, **options)))
+    module.register_buffer(f"{name}_v", rule.unit(randn(columns, **options)))
+    _install(module, rule)
+    setattr(module, name, getattr(module, name).detach())  # of no history: the module can be copied
+    rule.handles.append(module._register_load_state_dict_pre_hook(rule.read_old))
     return module
 
 
