@@ -97,6 +97,8 @@ class TestCase(unittest.TestCase):
         elif isinstance(x, Sequence) and isinstance(y, Sequence) and not isinstance(x, str | bytes):
             if len(x) != len(y):
                 raise WrongValue(f"lengths {len(x)} and {len(y)}: {x!r} and {y!r}")
+            if isinstance(x, tuple) and all(type(n) is int for n in (*x, *y)) and tuple(x) != tuple(y):
+                raise AssertionError(f"{x!r} and {y!r}: sizes or strides")
             for a, b in zip(x, y, strict=True):
                 self.assertEqual(a, b, msg, **options)
         elif isinstance(x, torch.Tensor) or isinstance(y, torch.Tensor):

@@ -44,6 +44,16 @@ def wrapped(index: Any, size: int, fault: int) -> Any:
     return where(index < 0, index + size, index)
 
 
+def known_number(index: TensorBase, size: int) -> int | None:
+    """A position that a tensor without axes holds, where its value is known as above and in range; else None."""
+    node = index._node
+    if node.shape or not node.dtype.is_position or current.trace is not None or mode.heard:
+        return None
+    values = _known_values(node)
+    number = None if values is None else int(values.reshape(-1)[0])
+    return number if number is not None and -size <= number < size else None
+
+
 def _is_inside(node: Node, size: int) -> bool:
     """Whether positions are those of a sort along no longer an axis, or were looked at already."""
     while node.primitive.kind == "view" and len(node.inputs) == 1:

@@ -27,7 +27,7 @@ from .creation import arange
 from .handle import wrap
 from .norms import NormTensor
 from .overwrite import overwrite
-from .positions import wrapped
+from .positions import known_number, wrapped
 
 T = TypeVar("T", bound="SubscriptTensor")
 
@@ -142,6 +142,7 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     blocks: list[_Block] = []
     selected: list[tuple[int, Any]] = []  # axis of the sliced tensor, positions along it
     full, of_masks = _full_key(x, key)
+    x, full = _numbers_first(x, full, of_masks)
     for k in full:
         if k is None:
             shape.append(1)
@@ -166,6 +167,30 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
     if len(selected) == 1:
         return select_positions(result, *selected[0])
     return _select_several(result, selected)
+
+
+def _numbers_first(x: T, full: list[Any], of_masks: set[int]) -> tuple[T, list[Any]]:
+    """Tensors without axes as the ints that they hold, so that what they choose is a view, as in PyTorch; where their values are
+    not known, chosen before tensors with axes, which is what ints are."""
+    if not any(_is_number(k, of_masks) for k in full):
+        return x, full
+    found: list[Any] = []
+    axis = 0
+    for k in full:
+        number = known_number(k, x.shape[axis]) if _is_number(k, of_masks) else None
+        found.append(k if number is None else number)
+        axis += k is not None
+    if any(isinstance(k, TensorBase) and k.ndim for k in found):
+        for place in reversed(range(len(found))):
+            if _is_number(k := found[place], of_masks):
+                axis = sum(other is not None for other in found[:place])
+                x = select_positions(x, axis, wrapped(k, x.shape[axis], IN_GATHER))
+                del found[place]
+    return x, found
+
+
+def _is_number(k: Any, of_masks: set[int]) -> bool:
+    return isinstance(k, TensorBase) and not k.ndim and id(k) not in of_masks
 
 
 def _full_key(x: TensorBase, key: tuple[Any, ...]) -> tuple[list[Any], set[int]]:
