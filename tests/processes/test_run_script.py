@@ -188,3 +188,16 @@ def test_metrics_are_computed_of_our_tensors(tmp_path: Path) -> None:
     )
     code, out, error = run(tmp_path, source)
     assert (code, out.split(), error) == (0, ["0.8333", "0.7778", "0.8056", "4.0"], "")
+
+
+def test_former_names_of_modules_and_pooling_work(tmp_path: Path) -> None:
+    source = (
+        "import warnings, torch, torch.nn.functional as F\n"
+        "warnings.simplefilter('ignore')\n"
+        "from torch.nn.utils import stateless\n"
+        "layer = torch.nn.Linear(2, 1, bias=False)\n"
+        "print(stateless.functional_call(layer, {'weight': torch.ones(1, 2)}, torch.ones(3, 2)).tolist())\n"
+        "print([t.tolist() for t in F.max_pool1d_with_indices(torch.arange(4.).reshape(1, 4), 2)])\n"
+    )
+    code, out, error = run(tmp_path, source)
+    assert (code, out.splitlines(), error) == (0, ["[[2.0], [2.0], [2.0]]", "[[[1.0, 3.0]], [[1, 3]]]"], "")

@@ -20,6 +20,7 @@ from ...tensor import Tensor, device
 from ...tensor.hooks import RemovableHandle
 from ..absent import absent
 from .foreach import foreach_functions
+from .nn_names import stateless, with_indices
 
 
 def _no(*args: Any, **kwargs: Any) -> bool:
@@ -379,6 +380,8 @@ SMALL: dict[str, Callable[[], dict[str, Any]]] = {
     "profiler": _profiler,
     "autograd.profiler": _profiler,
     "nn.init": _init,
+    "nn.functional": with_indices,
+    "nn.utils.stateless": stateless,
     "utils.flop_counter": _flop_counter,
     "onnx": _onnx,
     "fx": _fx,
