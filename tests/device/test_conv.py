@@ -203,3 +203,10 @@ def test_adaptive_pools_of_nothing_are_pytorchs(name: str, size: int, shape: tup
             getattr(FC, name)(sg.zeros(*shape), size)
     else:
         assert getattr(FC, name)(sg.zeros(*shape), size).shape == tuple(expected)
+
+
+@pytest.mark.parametrize("name", ["AdaptiveAvgPool1d", "AdaptiveMaxPool1d"])
+def test_an_adaptive_pool_of_more_elements_than_there_can_be_is_refused(name: str) -> None:
+    for lib in (sg, torch):
+        with pytest.raises(RuntimeError):
+            getattr(lib.nn, name)(0x3FFFFFFFFFFFFFFF)(lib.zeros(2, 2, 2))

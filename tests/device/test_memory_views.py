@@ -225,3 +225,9 @@ def test_a_compiled_step_sees_that_a_tensor_it_reads_has_another_kind_of_memory(
         EXCHANGED[case](x)
         found.append([*values, run().tolist(), run().tolist(), x.tolist()])
     assert found[0] == found[1]
+
+
+def test_the_base_of_views_is_one_tensor_also_where_nobody_holds_it(device: str) -> None:
+    view = sg.ones(6, device=device)[1:]
+    assert view._base is view[1:]._base
+    assert view._base.shape == (6,)

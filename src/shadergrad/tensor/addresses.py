@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from ..drive.tracing import current
 from ..errors import ArgumentError, AutogradError, ShapeError
 from .axes import check_axis
 from .repetition import RepeatTensor
@@ -135,7 +137,12 @@ class AddressTensor(RepeatTensor):
         shared = self._shared
         if shared is None or shared.storage.tensor() is self or self._serial == shared.storage.origin:
             return None
-        return self._all_of(shared.storage)
+        found = self._all_of(shared.storage)
+        if (
+            shared.storage.tensor() is None and current.trace is None
+        ):  # so that it is the same as long as someone holds it
+            shared.storage.tensor = weakref.ref(found)
+        return found
 
     def _is_view(self) -> bool:
         """Whether the tensor is a view of another."""

@@ -12,6 +12,7 @@ from ...dtypes import int32
 from ...errors import DTypeError, ShapeError
 from ...primitives.window import window_count
 from ...tensor import Tensor, arange, host_tensor
+from ...tensor.axes import check_sizes
 from ...tensor.composed import composed
 from ...tensor.placement import integer_range
 from ..arguments import per_axis, whole
@@ -312,7 +313,9 @@ def _adaptive_sizes(what: str, input: Tensor, output_size: Sizes, rank: int) -> 
     if isinstance(wanted, Sequence):
         kept = [n if m is None else m for n, m in zip(input.shape[-rank:], wanted, strict=False)]
         wanted = (*kept, *wanted[rank:])
-    return per_axis(what, "output_size", wanted, rank, 0)
+    counts = per_axis(what, "output_size", wanted, rank, 0)
+    check_sizes((*input.shape[: input.ndim - rank], *counts), what)
+    return counts
 
 
 def _refuse_no_elements(what: str, input: Tensor, first: int) -> None:
