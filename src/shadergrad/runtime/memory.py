@@ -21,6 +21,7 @@ from ..plan import format_bytes, round_up
 GRANULARITY = 256  # bytes: the smallest buffer, and the strictest offset alignment of the portable profile
 BINDING_GRANULARITY = 16  # bytes: bound ranges are rounded up to whole vec4s, so every buffer must be too
 STEPS_PER_OCTAVE = 8  # size classes between two powers of two: at most 1/8 of a buffer is wasted
+SMALL = 4096  # bytes: for so few no bundle is broken up, whose program would bind all its buffers anew
 LARGE, STEPS_OF_LARGE = 1 << 24, 128  # of larger buffers at most 1/128
 
 _serials = count(1)
@@ -53,7 +54,7 @@ class Bundle:
     """Buffers that a program takes and gives back together, at each run: its temporaries.
 
     While idle the bundle stays whole, so that taking it again is one step. When the pool has nothing else to give,
-    it breaks idle bundles up, and their programs gather their buffers anew.
+    it breaks idle bundles up, and their programs gather their buffers anew. A small buffer is made instead.
     """
 
     __slots__ = ("buffers", "nbytes")
@@ -100,7 +101,7 @@ class MemoryPool:
             self._collect()
         capacity = self._capacity(nbytes)
         free = self._free.get(capacity)
-        if not free and self._idle:
+        if not free and self._idle and capacity > SMALL:
             self._break_bundles()
             free = self._free.get(capacity)
         if not free:
