@@ -1,6 +1,7 @@
 """Where the host time of a replayed step goes: the library's own Python, and each call into wgpu.
 
     python benchmarks/host_time.py xor mlp --device webgpu
+    python benchmarks/host_time.py resnet --uncompiled      # an uncompiled step: forward, backward, and the update with the run
 
 Medians of microseconds a step, over bursts of steps that find the queue empty; small steps of a burst share a submission. `record` is the loop over dispatches: Python, cffi, and what wgpu
 does at once; `finish` and `submit` are wgpu's alone.
@@ -16,6 +17,7 @@ import typer
 
 import shadergrad as sg
 from record import Folder, Measured, keep
+from shadergrad.graph import node as nodes
 from shadergrad.runtime.device import get_device
 from step import training_step
 from workloads import WORKLOADS
@@ -59,14 +61,47 @@ class Clock:
         return timed
 
 
+def uncompiled(task: str, device: str, rounds: int, small: bool) -> list[Measured]:
+    """The phases of an uncompiled step, and what it records: time of this thread alone, whatever the device does meanwhile."""
+    workload = WORKLOADS[task](small)
+    sg.manual_seed(0)
+    model: Any = workload.model(sg).to(device)
+    optimizer = getattr(sg.optim, workload.optimizer)(model.parameters(), lr=workload.lr)
+    x, y = (sg.tensor(a, device=device) for a in workload.batch())
+    rows: list[dict[str, float]] = []
+    for _ in range(rounds):
+        recorded, begun = nodes.nodes_made, time.thread_time()
+        optimizer.zero_grad()
+        loss = workload.loss(sg, model, x, y)
+        forward = time.thread_time()
+        loss.backward()
+        backward = time.thread_time()
+        optimizer.step()
+        end = time.thread_time()
+        phases = {"forward": forward - begun, "backward": backward - forward, "run and update": end - backward}
+        rows.append({**phases, "step": end - begun, "nodes": (nodes.nodes_made - recorded) * 1e-6})
+        sg.sync()
+    medians = {part: statistics.median(row[part] for row in rows[rounds // 4 :]) * 1e6 for part in rows[0]}
+    count = medians.pop("nodes")
+    parts = ", ".join(f"{part} {us:.0f}" for part, us in medians.items())
+    typer.echo(f"{task}, uncompiled: {count:.0f} nodes, us a step: {parts}; {medians['step'] / count:.2f} us a node")
+    case = f"{task}, uncompiled{', small' if small else ''}"
+    return [Measured(case, part, us, "us") for part, us in medians.items()]
+
+
 def main(
     tasks: Annotated[list[str], typer.Argument(help=f"of {', '.join(WORKLOADS)}")],
     device: str = "webgpu",
     rounds: int = 60,
     small: Annotated[bool, typer.Option("--small", help="tiny sizes: to try it, not to measure")] = False,
     results: Folder = None,
+    is_uncompiled: Annotated[bool, typer.Option("--uncompiled", help="of a step without sg.compile")] = False,
 ) -> None:
-    """Measure the host time of a compiled step."""
+    """Measure the host time of a compiled step, or of an uncompiled one by its phases."""
+    if is_uncompiled:
+        for task in tasks:
+            keep(results, "host_time", device, uncompiled(task, device, rounds, small))
+        return
     from shadergrad.runtime import native  # not before a GPU is asked for
 
     for task in tasks:
