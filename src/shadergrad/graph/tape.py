@@ -33,7 +33,6 @@ class Tape:
         self.place: dict[Node, int] = {}
         self.device = roots[0].device
         self.key: Hashed | None = None
-        self.size = 0  # entries of the key
         self.compositions: list[Composition] = []
         place, known = self.place, self.known
         entries: list[Any] = []
@@ -65,8 +64,8 @@ class Tape:
                 place[g] = len(known)
                 known.append(g)
         ends = [place[n] for n in (*roots, *cotangents)]
-        self.size = len(entries)
-        self.key = Hashed((tuple(entries), tuple(ends), tuple([(g.shape, g.dtype) for g in cotangents])))
+        size = len(entries) + sum(len(composition.recipe.rows) for composition in self.compositions)
+        self.key = Hashed((tuple(entries), tuple(ends), tuple([(g.shape, g.dtype) for g in cotangents]), size))
 
     def _take(self, node: Composite, met: dict[Composition, int], entries: list[Any]) -> None:
         """Add a result of a composition; of each composition the recipe and the inputs once."""
@@ -130,7 +129,7 @@ class Passes:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Any, _Pass | None] = OrderedDict()
+        self._kept: OrderedDict[Hashed, _Pass | None] = OrderedDict()
         self._nodes = 0
         self._lock = threading.Lock()
 
@@ -149,14 +148,22 @@ class Passes:
         """Store the result of the rules. Most structures come once, or in every step."""
         if tape.key is None:
             return
+        key = tape.key
         with self._lock:
-            learned = _Pass(tape, found) if tape.key in self._kept else None
-            self._kept[tape.key] = learned if learned is not None and learned.is_whole else None
-            self._kept.move_to_end(tape.key)
-            self._nodes += tape.size
+            learned = None
+            if key in self._kept:
+                self._nodes -= _nodes_of(key, self._kept[key])
+                learned = _Pass(tape, found)
+            self._kept[key] = learned if learned is not None and learned.is_whole else None
+            self._kept.move_to_end(key)
+            self._nodes += _nodes_of(key, self._kept[key])
             while len(self._kept) > MOST_PASSES or (self._nodes > MOST_NODES and len(self._kept) > 1):
-                key, gone = self._kept.popitem(last=False)
-                self._nodes -= len(key.value[0]) * (1 if gone is None else 2)
+                self._nodes -= _nodes_of(*self._kept.popitem(last=False))
+
+
+def _nodes_of(key: Hashed, found: _Pass | None) -> int:
+    """How many nodes are kept of a tape, about."""
+    return key.value[-1] * (1 if found is None else 2)
 
 
 passes = Passes()
