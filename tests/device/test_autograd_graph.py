@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -180,3 +181,73 @@ def test_decorators_by_their_older_names() -> None:
     Double.apply(x).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [2.0]
+
+
+def _course(lib: Any, device: str, compile: Any, put: Any) -> list[Any]:
+    """The gradients of two leaves, where `put` places hooks on operations."""
+    x = lib.tensor([0.5, -1.0, 2.0], device=device, requires_grad=True)
+    y = lib.tensor([1.5, 1.0, -2.0], device=device, requires_grad=True)
+
+    def step() -> None:
+        product = x * y
+        made = product.exp() + x.detach() * y
+        put(product, made)
+        made.sum().backward()
+
+    compile(step)()
+    return [x.grad.cpu().tolist(), y.grad.cpu().tolist()]
+
+
+HOOKS: dict[str, Any] = {
+    "none": lambda product, made: None,
+    "sees": lambda product, made: product.grad_fn.register_hook(lambda ins, outs: None),
+    "replaces the operands'": lambda product, made: product.grad_fn.register_hook(lambda ins, outs: (ins[0] * 2, ins[1] * outs[0])),
+    "one after another": lambda product, made: [product.grad_fn.register_hook(lambda ins, outs: tuple(g + 1 for g in ins)) for _ in range(2)],
+    "replaces the result's": lambda product, made: product.grad_fn.register_prehook(lambda outs: (outs[0] * 3,)),
+    "both": lambda product, made: (
+        product.grad_fn.register_prehook(lambda outs: (outs[0] * 3,)),
+        product.grad_fn.register_hook(lambda ins, outs: tuple(g * outs[0] for g in ins)),
+    ),
+    "is taken out": lambda product, made: product.grad_fn.register_hook(lambda ins, outs: (ins[0] * 2, ins[1])).remove(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["uncompiled", "compiled"])
+@pytest.mark.parametrize("name", HOOKS)
+def test_hooks_on_operations_change_what_pytorchs_do(name: str, compiled: bool, device: str) -> None:
+    expected = _course(torch, "cpu", lambda f: f, HOOKS[name])
+    np.testing.assert_allclose(
+        _course(sg, device, sg.compile if compiled else lambda f: f, HOOKS[name]), expected, 1e-5, 1e-6
+    )
+
+
+def test_hooks_on_operations_see_none_for_operands_without_gradients() -> None:
+    for lib in (sg, torch):
+        x, seen = lib.tensor([2.0], requires_grad=True), []
+        product = x * lib.tensor([3.0])
+        product.grad_fn.register_hook(lambda ins, outs, seen=seen: seen.extend([*ins, *outs]))
+        product.backward()
+        assert [None if g is None else g.tolist() for g in seen] == [[3.0], None, [1.0]]
+
+
+def test_hooks_on_leaves_run_when_the_gradient_is_there() -> None:
+    for lib in (sg, torch):
+        x, seen = lib.tensor([2.0], requires_grad=True), []
+        leaf = x.view_as(x).grad_fn.next_functions[0][0]
+        assert leaf.variable is x
+        handle = leaf.register_hook(
+            lambda ins, outs, x=x, seen=seen: seen.append((ins, outs[0].tolist(), x.grad.tolist()))
+        )
+        (x * 3).backward()
+        assert seen == [((), [3.0], [3.0])]
+        handle.remove()
+        (x * 3).backward()
+        assert len(seen) == 1
+
+
+def test_a_hook_that_gives_too_few_gradients_is_refused() -> None:
+    x = sg.tensor([2.0], requires_grad=True)
+    product = x * x
+    product.grad_fn.register_hook(lambda ins, outs: (ins[0],))
+    with pytest.raises(sg.ShadergradError, match="returned 1 gradients for 2 operands"):
+        product.backward()

@@ -115,6 +115,10 @@ def _by_rules(
         cotangents = node.primitive.vjp(g, node)
         if mode.inspect is not None:
             mode.inspect(node, cotangents)
+        if node.hooks is not None and node.hooks.through:
+            wanted_here = [i.requires_grad and id(i) in needed for i in node.inputs]
+            given = [c if is_wanted else None for c, is_wanted in zip(cotangents, wanted_here, strict=True)]
+            cotangents = node.hooks.on_operands(given, g)
         for source, cotangent in zip(node.inputs, cotangents, strict=True):
             if cotangent is not None and source.requires_grad and id(source) in needed:
                 _accumulate(collected, source, cotangent)

@@ -23,6 +23,7 @@ from ..graph.node import Node, grad_mode
 from .backpropagation import backward
 from .base import TensorBase
 from .hooks import RemovableHandle, hooks_of
+from .storage import Leaf
 from .succession import succeeding, without_history
 
 _ids = itertools.count()
@@ -30,6 +31,25 @@ _ids = itertools.count()
 
 def _changed() -> None:
     tracing.changes += 1
+
+
+def _registered(table: dict[int, Any], hook: Any) -> RemovableHandle:
+    number = next(_ids)
+    table[number] = hook
+    _changed()
+    return RemovableHandle(table, number, _changed)
+
+
+class _Handles(RemovableHandle):
+    """Takes two hooks out."""
+
+    def __init__(self, *handles: RemovableHandle) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        """Take the hooks out."""
+        for handle in self.handles:
+            handle.remove()
 
 
 class GradFn:
@@ -57,6 +77,71 @@ class GradFn:
         if isinstance(self._node.primitive, Variable):
             return ()
         return tuple((GradFn(i) if i.requires_grad else None, 0) for i in self._node.inputs)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Notes of a program's own about the operation, kept as long as it is.
+
+        >>> w = sg.ones(1, requires_grad=True)
+        >>> y = w * 2
+        >>> y.grad_fn.metadata["by"] = "me"
+        >>> y.grad_fn.metadata
+        {'by': 'me'}
+        """
+        return hooks_of(self._node).notes
+
+    @property
+    def variable(self) -> Any:
+        """The leaf whose gradient this accumulates. Raises AttributeError for other operations.
+
+        >>> w = sg.ones(1, requires_grad=True)
+        >>> w.view_as(w).grad_fn.next_functions[0][0].variable is w
+        True
+        """
+        if not isinstance(self._node.primitive, Variable):
+            raise AttributeError(f"{self.name()!r} object has no attribute 'variable'")
+        owner = None if self._node.owner is None else self._node.owner()
+        return owner.tensor() if isinstance(owner, Leaf) else owner
+
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+        """Call hook(gradients of the operands, gradients of the results), two tuples, when a backward pass has both; a tuple that it returns
+        takes the place of the first.
+
+        Operands without a gradient have None. For a leaf, whose .grad is up to date by then, the first is empty, and what the hook returns is
+        not used. Gives a handle with remove().
+
+        >>> w = sg.tensor([2.0], requires_grad=True)
+        >>> y = w.exp()
+        >>> handle = y.grad_fn.register_hook(lambda inputs, outputs: (outputs[0] * 3,))
+        >>> y.backward()
+        >>> w.grad
+        tensor([3.])
+        """
+        hooks = hooks_of(self._node)
+        if not isinstance(self._node.primitive, Variable):
+            return _registered(hooks.through, hook)
+        latest: list[Any] = [None]
+        first = _registered(hooks.before, lambda g: latest.__setitem__(0, g))
+        second = _registered(hooks.after, lambda _: hook((), (latest[0],)))
+        return _Handles(first, second)
+
+    def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call hook(gradients of the results), a tuple, before the gradients of the operands are computed; a tuple that it returns takes its
+        place. Gives a handle with remove().
+
+        >>> w = sg.tensor([2.0], requires_grad=True)
+        >>> y = w * 5
+        >>> handle = y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 2,))
+        >>> y.backward()
+        >>> w.grad
+        tensor([10.])
+        """
+
+        def before(g: Any) -> Any:
+            found = hook((g,))
+            return found[0] if isinstance(found, tuple) else found
+
+        return _registered(hooks_of(self._node).before, before)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GradFn) and other._node is self._node
@@ -245,10 +330,7 @@ class GradientTensor(TensorBase):
     def _register(self, table: dict[int, Any], hook: Any) -> RemovableHandle:
         if current.trace is not None:
             current.trace.on_hook(self)
-        number = next(_ids)
-        table[number] = hook
-        _changed()
-        return RemovableHandle(table, number, _changed)
+        return _registered(table, hook)
 
     @property
     def _hook_ids(self) -> tuple[int, ...]:

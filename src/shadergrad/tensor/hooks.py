@@ -8,10 +8,11 @@ step is captured, and what it computes becomes part of the step.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import (
+    ArgumentError,
     DTypeError,
     ShapeError,
 )
@@ -44,16 +45,19 @@ class GradientHooks:
     """The hooks of a node.
 
     before: called with the gradient, and may replace it; after: with a leaf, once its .grad is up to date.
+    through: called with the gradients of the operands and of the result, and may replace those of the operands.
     retainer: the tensor, not a leaf, whose .grad shall hold the gradient.
     """
 
     def __init__(self) -> None:
         self.before: dict[int, Callable[[Any], Any]] = {}
         self.after: dict[int, Callable[[Any], Any]] = {}
+        self.through: dict[int, Callable[[Any, Any], Any]] = {}
+        self.notes: dict[str, Any] = {}  # of a program's own
         self.retainer: weakref.ref[Any] | None = None
 
     def ids(self) -> tuple[int, ...]:
-        return (*self.before, *self.after)
+        return (*self.before, *self.after, *self.through)
 
     def on_gradient(self, g: Node) -> Node:
         """The gradient that goes on; the backward pass calls this once, with all of it."""
@@ -64,6 +68,18 @@ class GradientHooks:
             before = tensor.grad
             tensor.grad = wrap(g) if before is None else wrap(before._node + g)
         return g
+
+    def on_operands(self, gradients: Sequence[Node | None], g: Node) -> Sequence[Node | None]:
+        """The gradients of the operands that go on; the backward pass calls this once for the operation."""
+        for hook in list(self.through.values()):
+            found = hook(tuple(None if x is None else wrap(x) for x in gradients), (wrap(g),))
+            if found is None:
+                continue
+            found = found if isinstance(found, tuple) else (found,)
+            if len(found) != len(gradients):
+                raise ArgumentError(f"a hook has returned {len(found)} gradients for {len(gradients)} operands.")
+            gradients = [None if x is None else _checked(hook, y, x) for x, y in zip(gradients, found, strict=True)]
+        return gradients
 
 
 def _checked(hook: Any, found: Any, g: Node) -> Node:
