@@ -75,7 +75,7 @@ FAULTS = (
     fault("explain-tells-the-way-back-as-the-way-forward", "graph/origin.py", "Origins.derive",
           'spot._replace(phase="backward")', "spot",
           "null/test_explanation.py"),
-    fault("capture-key-without-the-order-of-operands", "graph/capture.py", "Capture.__init__",
+    fault("capture-key-without-the-order-of-operands", "graph/capture.py", "Capture._walk",
           "tuple([position[i] for i in inputs])", "tuple(sorted([position[i] for i in inputs]))",
           "device/test_capture.py::test_graphs_that_differ_in_little_are_told_apart"),
     fault("numbers-that-are-equal-but-for-the-sign-of-0", "graph/numbers.py", "identity",

@@ -67,7 +67,7 @@ FAULTS = (
           "g - build.broadcast(total / count, x.shape) - normal", "g - normal",
           "device/test_second_derivatives.py::test_batch_norm_on_cpu"),
     fault("nn-conv-groups", "nn/functional/conv.py", "_convolve",
-          "result = result.permute(1, 0, *range(2, result.ndim))", "result = result.permute(1, 2, 0, *range(3, result.ndim))",
+          "build.permute(result, (1, 0, *range(2, result.ndim)))", "build.permute(result, (1, 2, 0, *range(3, result.ndim)))",
           CONV + "conv2d stride 3, padding 2, dilation 1, groups 2"),
     fault("nn-conv-same-padding", "nn/functional/conv.py", "conv",
           'low = [n // 2 for n in reach] if padding == "same"', 'low = [n - n // 2 for n in reach] if padding == "same"',
