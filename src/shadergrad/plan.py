@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
+from .config import config
 from .dtypes import DType, named_dtype
 from .errors import ArgumentError, DTypeError, PlanError, PositionError, ShadergradError
 from .explanation import NOWHERE, Explanation, Note, Origin, in_column, merged, short
@@ -392,7 +393,7 @@ def _numpy_table(plan: Plan) -> Explanation:
     ]
     below = (
         f"{len(plan.dispatches)} NumPy operations over {len(plan.buffers)} arrays, "
-        f"{sum(nbytes for _, nbytes, *_ in found.values()):,} bytes of results, none fused; "
+        f"{sum(nbytes for _, nbytes, *_ in found.values()):,} bytes of results, {_how_run()}; "
         "a GPU's: step.portable(...).plan"
     )
     return Explanation(("operation", "largest result", "which is from", "times", "bytes of results"), rows, 3, below)
@@ -415,10 +416,15 @@ def _numpy_operations(plan: Plan) -> Explanation:
         )
         made[result] = n
     below = (
-        f"{len(plan.dispatches)} NumPy operations, with those that they read results of; none are fused. Why a GPU's kernels are "
+        f"{len(plan.dispatches)} NumPy operations, with those that they read results of; {_how_run()}. Why a GPU's kernels are "
         "not one: step.portable(...).plan.explain(why=True)"
     )
     return Explanation(("#", "operation", "from", "result", "reads"), rows, 5, below)
+
+
+def _how_run() -> str:
+    """Whether the cpu device fuses a plan's operations."""
+    return "none fused" if config.cpu == "reference" else "fused to native kernels where they come again"
 
 
 def compact(shape: str) -> str:

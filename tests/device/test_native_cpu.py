@@ -18,6 +18,7 @@ from scipy import special
 import shadergrad as sg
 from cases import CASES, Case
 from helpers import assert_devices_agree, assert_same_bits, leaves_of, results_of
+from shadergrad import plan
 from shadergrad.compile.native import functions, kernel, product, program, rules
 from shadergrad.drive.execute import programs
 from shadergrad.runtime import cpu, llvm
@@ -308,6 +309,14 @@ def test_no_memory_is_said_in_words(computes: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cpu.Native, "run", run)
     with pytest.raises(sg.OutOfMemoryError, match="the host has no memory"):
         (x.exp() * 2).numpy()
+
+
+def test_explanations_say_that_operations_are_fused(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = sg.compile(lambda x: (x * 2).exp())
+    step(sg.tensor(np.ones(4, np.float32)))
+    assert "none fused" in str(step.explain())
+    monkeypatch.setattr(plan, "config", replace(plan.config, cpu="native"))
+    assert "fused to native kernels where they come again" in str(step.explain())
 
 
 TEXT = """define void @kernel(ptr %buffers, i64 %begin, i64 %end) {
