@@ -84,6 +84,12 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], list[Tensor]], Call
     "mlp, fused": (mlp, classified, lambda p: torch.optim.AdamW(p, 1e-2, fused=True)),
     "mlp, momentum": (mlp, classified, momentum),
     "mlp, fused momentum": (mlp, classified, lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, fused=True)),
+    "mlp, fused amsgrad": (mlp, classified, lambda p: torch.optim.Adam(p, 1e-2, amsgrad=True, fused=True)),
+    "mlp, fused adagrad": (
+        mlp,
+        classified,
+        lambda p: torch.optim.Adagrad(p, 1e-2, lr_decay=0.01, weight_decay=0.01, fused=True),
+    ),
     "convolutions": (convolutional, images, momentum),
     "lstm": (lambda: LastOfSequence(nn.LSTM), sequences, adamw),
     "gru": (lambda: LastOfSequence(nn.GRU), sequences, adamw),

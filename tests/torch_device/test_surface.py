@@ -182,5 +182,25 @@ def test_transforms_of_functions(x: Tensor) -> None:
 def test_an_operator_without_a_kernel_is_named(torch_device: Any) -> None:
     from shadergrad.torch import HostFallbackError
 
-    with pytest.raises(HostFallbackError, match=r"aten::_linalg_svd has no kernel"):
-        torch.linalg.svd(torch.eye(3, device=D))
+    with pytest.raises(HostFallbackError, match=r"aten::linalg_ldl_factor_ex has no kernel"):
+        torch.linalg.ldl_factor(torch.eye(3, device=D))
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda x: x.to(memory_format=torch.channels_last),
+        lambda x: x.permute(2, 0, 3, 1).clone(),
+        lambda x: x[:, ::2].transpose(0, 1).clone(),
+        lambda x: torch.zeros_like(x.transpose(1, 2)),
+        lambda x: x.transpose(0, 1).int(),
+        lambda x: torch.zeros(2, 3, 2, 4, device=x.device).to(memory_format=torch.channels_last),
+        lambda x: x[0, 0].t().clone().t().view(-1),
+    ],
+)
+def test_copies_keep_the_order_of_axes_in_memory(copied: Any, torch_device: Any) -> None:
+    x = torch.arange(48.0).reshape(2, 3, 2, 4)
+    expected, got = copied(x), copied(x.to(D))
+    assert got.stride() == expected.stride()
+    assert got.cpu().stride() == expected.stride()
+    assert torch.equal(got.cpu(), expected)

@@ -22,10 +22,10 @@ from ..tensor import Tensor
 from . import dtypes, kernels
 from .dtypes import TORCH, stored
 from .host import on_host
-from .private import KEY, decompositions, has_kernel, name_of, operator_names, overload
+from .private import AUTOGRAD_KEY, KEY, decompositions, has_kernel, name_of, operator_names, overload
 from .same_names import function_of
 from .storage import Place, is_ours, read, wrap, write
-from .table import KERNELS
+from .table import COMPOSITES, KERNELS
 
 Run = Callable[..., Any]
 _libraries: list[Any] = []  # kernels are registered as long as their library lives
@@ -187,9 +187,22 @@ def _resolve(op: Any) -> Run:
     decomposition = _decompositions.get(op)
     if decomposition is None:
         return lambda *args, **kwargs: on_host(op, args, kwargs)
+    return _decomposed(op, decomposition)
+
+
+def _decomposed(op: Any, decomposition: Run) -> Run:
+    """PyTorch's decomposition. Some end in the operator itself, which the host then computes."""
+    depth = 0
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        out = decomposition(*args, **kwargs)
+        nonlocal depth
+        if depth > 8:
+            return on_host(op, args, kwargs)
+        depth += 1
+        try:
+            out = decomposition(*args, **kwargs)
+        finally:
+            depth -= 1
         return on_host(op, args, kwargs) if out is NotImplemented else out
 
     return run
@@ -231,6 +244,9 @@ def register() -> None:
         in_place = f"{base}_.{rest}" if rest else f"{base}_"
         if not takes_tensors and in_place not in KERNELS and (target := overload(in_place)) is not None:
             library.impl(in_place, _in_place(target, name), KEY)
+    for name, function in COMPOSITES.items():
+        library.impl(name, function, KEY)
+        library.impl(name, function, AUTOGRAD_KEY)
     for name in operator_names():
         if name not in KERNELS and _is_asked_for(name):
             library.impl(name, _direct(overload(name)), KEY)

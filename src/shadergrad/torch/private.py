@@ -5,6 +5,7 @@ In: nothing. Out: functions with public words for what only private names can do
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -18,6 +19,7 @@ from ..errors import ShadergradError
 TESTED = ("2.13",)  # the releases that the tests run on
 KEY = "PrivateUse1"
 AUTOCAST_KEY = "AutocastPrivateUse1"
+AUTOGRAD_KEY = "AutogradPrivateUse1"
 
 
 class TorchVersionError(ShadergradError, RuntimeError):
@@ -40,10 +42,12 @@ def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "torch._C._acc.create_empty_tensor", lambda: _C._acc.create_empty_tensor  # type: ignore[attr-defined]
     yield "torch._C.DispatchKeySet", lambda: _C.DispatchKeySet(_C.DispatchKey.Meta)
     yield "torch._C.DispatchKey.AutocastPrivateUse1", lambda: getattr(_C.DispatchKey, AUTOCAST_KEY)
+    yield "torch._C._get_overrideable_sdp_enabled", lambda: _C._get_overrideable_sdp_enabled
     yield "torch._C._ExcludeDispatchKeyGuard", lambda: _C._ExcludeDispatchKeyGuard
     yield "torch._C._dispatch_get_all_op_names", lambda: _C._dispatch_get_all_op_names
     yield "torch._C._dispatch_has_kernel_for_dispatch_key", lambda: _C._dispatch_has_kernel_for_dispatch_key
     yield "OpOverload.redispatch", lambda: torch.ops.aten.as_strided.default.redispatch
+    yield "OpOverload._handle", lambda: torch.ops.aten.as_strided.default._handle.redispatch_boxed
     yield "OpOverload._schema", lambda: torch.ops.aten.as_strided.default._schema.arguments
     yield "torch._decomp.decomposition_table", _decompositions
     yield "torch._tensor_str._tensor_str", lambda: torch._tensor_str._tensor_str  # type: ignore[attr-defined]
@@ -84,6 +88,7 @@ META = _C.DispatchKeySet(_C.DispatchKey.Meta)
 AUTOCAST = _C.DispatchKeySet(getattr(_C.DispatchKey, AUTOCAST_KEY))
 new_tensor = _C._acc.create_empty_tensor  # type: ignore[attr-defined]  # of a shape and a dtype, on the device, with no memory of its own
 _as_strided = torch.ops.aten.as_strided.default
+_as_strided_on_meta: Callable[..., torch.Tensor] = functools.partial(_as_strided._handle.redispatch_boxed, META)
 _set = torch.ops.aten.set_.source_Storage_storage_offset
 
 
@@ -94,12 +99,16 @@ def on_meta(op: Any, *args: Any, **kwargs: Any) -> Any:
 
 def strided_view(x: torch.Tensor, shape: Any, stride: Any, offset: int) -> torch.Tensor:
     """A tensor of other sizes over the same storage."""
-    return _as_strided.redispatch(META, x, shape, stride, offset)
+    return _as_strided_on_meta(x, shape, stride, offset)
 
 
-def lay(x: torch.Tensor, storage: torch.UntypedStorage, offset: int, shape: Any, stride: Any) -> torch.Tensor:
-    """`x` itself, now laid over a storage, which grows to the number of bytes that this needs."""
-    return _set.redispatch(META, x, storage, offset, shape, stride)
+lay: Callable[..., torch.Tensor] = functools.partial(_set._handle.redispatch_boxed, META)
+"""lay(x, storage, offset, shape, stride): `x` itself, now laid over a storage, which grows to the number of bytes that this needs."""
+
+
+def overrideable_attention_is_enabled() -> bool:
+    """Whether torch.nn.attention.sdpa_kernel leaves a device's own attention in."""
+    return _C._get_overrideable_sdp_enabled()
 
 
 def without_autocast() -> AbstractContextManager[Any]:

@@ -22,16 +22,16 @@ le.Tensor lerp.Scalar lerp.Tensor lgamma log log10 log1p log2 logaddexp logaddex
 lt.Scalar lt.Tensor lu_unpack masked_scatter masked_select max maximum median min minimum nan_to_num nanmedian nansum ne.Scalar ne.Tensor neg
 nextafter norm.ScalarOpt_dim normal.Tensor_Tensor polar polygamma pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor put
 reciprocal remainder.Tensor renorm roll round round.decimals rsqrt rsub.Tensor scatter.src scatter.value scatter_add scatter_reduce.two
-select_scatter sgn sigmoid sign signbit sin sinc sinh slice_scatter sqrt std.correction std_mean.correction take tan tanh trace
-triangular_solve tril triu trunc unique_consecutive var.correction var_mean.correction vdot xlogy.Tensor
+select_scatter sigmoid sign signbit sin sinc sinh slice_scatter sqrt std.correction std_mean.correction take tan tanh trace
+triangular_solve tril triu trunc var.correction var_mean.correction vdot xlogy.Tensor
 """
 _POSITIONS = """
-argmax argmin bucketize.Tensor count_nonzero.dim_IntList kthvalue max.dim median.dim min.dim mode multinomial nanmedian.dim nonzero searchsorted.Tensor
+argmax argmin count_nonzero.dim_IntList kthvalue max.dim median.dim min.dim mode multinomial nanmedian.dim nonzero
 sort.stable topk
 """  # whose positions and counts are int64 in PyTorch, int32 here
 _FUNCTIONAL = """
-adaptive_max_pool2d adaptive_max_pool3d avg_pool2d avg_pool3d channel_shuffle gelu glu hardshrink hardsigmoid hardswish hardtanh leaky_relu
-mish pixel_shuffle pixel_unshuffle silu softplus softshrink threshold
+avg_pool2d avg_pool3d channel_shuffle gelu glu hardshrink hardsigmoid hardswish hardtanh leaky_relu
+mish pixel_shuffle pixel_unshuffle softplus softshrink threshold
 """
 _LINALG = """
 cholesky_ex cross eig householder_product inv_ex lu lu_factor_ex lu_solve matrix_exp pinv.atol_rtol_tensor qr solve_triangular

@@ -49,11 +49,29 @@ def offset_of(x: torch.Tensor) -> int:
 
 def wrap(value: Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
     """A contiguous torch.Tensor with the values of one of our tensors. dtype: PyTorch's, where ours stands for another."""
-    shape = value.shape
-    result = new_tensor(shape, dtype or TORCH[value.dtype])
-    storage = result.untyped_storage()
-    storage.cell = Cell(value)  # type: ignore[attr-defined]
+    node = value._node  # its fields cost a tenth of the tensor's properties
+    shape = node.shape
+    result = new_tensor(shape, dtype or TORCH[node.dtype])
+    storage: Any = result.untyped_storage()
+    storage.cell = Cell(value)
     return lay(result, storage, 0, shape, result.stride())
+
+
+def wrap_as(value: Tensor, dtype: torch.dtype, stride: tuple[int, ...]) -> torch.Tensor:
+    """A torch.Tensor whose axes lie in memory in another order: dense strides, of channels_last for instance."""
+    order = sorted(range(len(stride)), key=lambda i: (-stride[i], i))
+    if order == list(range(len(stride))):
+        return wrap(value, dtype)
+    return strided_view(wrap(value.permute(*order), dtype), value.shape, stride, 0)
+
+
+def strides_of_copy(x: torch.Tensor, memory_format: Any = None) -> tuple[int, ...] | None:
+    """The strides of a copy, as PyTorch chooses them; None where the elements lie row by row."""
+    if memory_format is torch.contiguous_format or (
+        memory_format in (None, torch.preserve_format) and x.is_contiguous()
+    ):
+        return None
+    return torch.empty_like(x, device="meta", memory_format=memory_format or torch.preserve_format).stride()
 
 
 def view(x: torch.Tensor, shape: Any, stride: Any, offset: int | None = None) -> torch.Tensor:
@@ -93,15 +111,23 @@ def _line(cell: Cell, dtype: torch.dtype) -> Tensor:
 
 def read(x: torch.Tensor) -> Any:
     """The value of a torch.Tensor as one of ours; a number for one of the host that has no axes."""
-    if x.device.type != "webgpu":
-        return x.item() if x.dim() == 0 else from_host(x)
-    cell = cell_of(x)
-    value = cell.value
-    shape = tuple(x.shape)
-    if x.is_contiguous() and x.numel() == value.numel() and value.dtype is STORED[x.dtype]:
-        result = value if value.shape == shape else value.reshape(shape)
+    storage: Any = x.untyped_storage()
+    try:
+        cell = storage.cell
+    except AttributeError:
+        if x.device.type != "webgpu":
+            return x.item() if x.dim() == 0 else from_host(x)
+        cell = cell_of(x)
+    value, kept = cell.value, STORED[x.dtype]
+    node = value._node
+    if node.shape == x.shape and node.dtype is kept and x.is_contiguous():  # most often
+        result = value
     else:
-        result = part_of(_line(cell, x.dtype), shape, x.stride(), offset_of(x))
+        shape = tuple(x.shape)
+        if node.dtype is kept and x.is_contiguous() and x.numel() == value.numel():
+            result = value.reshape(shape)
+        else:
+            result = part_of(_line(cell, x.dtype), shape, x.stride(), offset_of(x))
     if x.is_conj():
         result = result.conj()
     return -result if x.is_neg() else result
@@ -159,4 +185,6 @@ def from_host(x: torch.Tensor, dtype: torch.dtype | None = None) -> Tensor:
 def to_host(x: torch.Tensor) -> torch.Tensor:
     """A torch.Tensor of the host with the values of one of the device."""
     value = read(x.detach())
-    return torch.from_numpy(np.array(value.numpy())).to(x.dtype).reshape(x.shape)
+    found = torch.from_numpy(np.array(value.numpy())).to(x.dtype).reshape(x.shape)
+    stride = strides_of_copy(x)
+    return found if stride is None else torch.empty_strided(x.shape, stride, dtype=x.dtype).copy_(found)

@@ -22,6 +22,9 @@ class Kernel(NamedTuple):
 KERNELS: dict[str, Kernel] = {}
 
 
+COMPOSITES: dict[str, Callable[..., Any]] = {}
+
+
 def _noted(names: tuple[str, ...], function: F, takes_tensors: bool) -> F:
     for name in names:
         assert name not in KERNELS, f"two kernels for {name}"
@@ -37,3 +40,13 @@ def kernel(*names: str) -> Callable[[F], F]:
 def on_tensors(*names: str) -> Callable[[F], F]:
     """A kernel over torch.Tensors."""
     return lambda function: _noted(names, function, True)
+
+
+def composite(name: str) -> Callable[[F], F]:
+    """In place of one of PyTorch's compositions, over torch.Tensors: it calls operators of PyTorch's, which record gradients."""
+
+    def noted(function: F) -> F:
+        COMPOSITES[name] = function
+        return function
+
+    return noted

@@ -10,12 +10,19 @@ FAMILIES = (
     "reductions",
     "normalization",
     "convolutions",
+    "pooling",
+    "resampling",
     "losses",
     "indexing",
     "random",
     "recurrent",
     "optimizers",
     "attention",
+    "fourier",
+    "linear_algebra",
+    "sets",
+    "distances",
+    "bags",
 )
 
 

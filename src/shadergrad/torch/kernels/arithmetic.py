@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import shadergrad as sg
+from shadergrad.nn import functional as F
 
 from ...tensor import Tensor
 from ..table import kernel
@@ -53,3 +54,13 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Any:
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Tensors of the shape (0,) are passed over, as in PyTorch."""
     return sg.cat([x for x in tensors if x.shape != (0,)] or tensors, dim)
+
+
+kernel("hardshrink_backward", "softshrink_backward")(lambda g, x, size: sg.where(x.abs() <= size, 0.0, g))
+kernel("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar")(lambda a, b: sg.bitwise_left_shift(a, b))
+kernel("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")(lambda a, b: sg.bitwise_right_shift(a, b))
+
+
+@kernel("silu")
+def silu(x: Tensor) -> Tensor:
+    return x / (1 + (-x).exp()) if x.dtype in (sg.complex64, sg.complex128) else F.silu(x)

@@ -44,6 +44,10 @@ def _positions(x: Tensor, indices: Any) -> tuple[Tensor, ...]:
 
 @kernel("embedding")
 def embedding(w: Tensor, at: Tensor, padding: int = -1, scale: bool = False, sparse: bool = False) -> Tensor:
+    if sparse:
+        raise NotImplementedError(
+            "[torch] the device webgpu has no sparse gradients. Hint: Embedding(..., sparse=False)."
+        )
     return F.embedding(at, w)
 
 
@@ -55,3 +59,8 @@ def embedding_dense_backward(g: Tensor, at: Tensor, n: int, padding: int, scale:
     if scale:
         rows = rows / sg.zeros(n, device=g.device).index_add(0, at, sg.ones(at.shape, device=g.device))[at].unsqueeze(1)
     return sg.zeros((n, g.shape[-1]), dtype=g.dtype, device=g.device).index_add(0, at, rows)
+
+
+@kernel("_index_put_impl")
+def index_put_impl(x: Tensor, indices: Any, value: Tensor, accumulate: bool = False, unsafe: bool = False) -> Tensor:
+    return index_put(x, indices, value, accumulate)

@@ -9,6 +9,7 @@ from shadergrad.nn import functional as F
 
 from ...tensor import Tensor
 from ..table import kernel
+from .gradients import gradients
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -90,3 +91,32 @@ def multi_margin_loss(
     x: Tensor, y: Tensor, p: Any = 1, margin: Any = 1.0, weight: Any = None, reduction: int = 1
 ) -> Any:
     return F.multi_margin_loss(x, y, p, margin, weight, reduction=REDUCTIONS[reduction])
+
+
+@kernel("multi_margin_loss_backward")
+def multi_margin_loss_backward(
+    g: Tensor, x: Tensor, y: Tensor, p: Any, margin: Any, weight: Any = None, reduction: int = 1
+) -> Any:
+    return gradients(lambda x: multi_margin_loss(x, y, p, margin, weight, reduction), [x], g)[0]
+
+
+@kernel("multilabel_margin_loss_backward")
+def multilabel_margin_loss_backward(g: Tensor, x: Tensor, y: Tensor, reduction: int, is_target: Tensor) -> Any:
+    return gradients(lambda x: F.multilabel_margin_loss(x, y, reduction=REDUCTIONS[reduction]), [x], g)[0]
+
+
+@kernel("_ctc_loss", "_ctc_loss.Tensor")
+def ctc_loss(
+    x: Tensor, y: Tensor, lengths: Any, target_lengths: Any, blank: int = 0, zero_infinity: bool = False
+) -> Any:
+    """The losses; not a number in place of the table of PyTorch's algorithm, which only its gradient reads."""
+    loss = F.ctc_loss(x, y, lengths, target_lengths, blank, "none", zero_infinity)
+    return loss, sg.full((*loss.shape, 1, 1), float("nan"), dtype=x.dtype, device=x.device)
+
+
+@kernel("_ctc_loss_backward", "_ctc_loss_backward.Tensor")
+def ctc_loss_backward(
+    g: Tensor, x: Tensor, y: Tensor, lengths: Any, target_lengths: Any, loss: Tensor, table: Tensor, blank: int,
+    zero_infinity: bool = False,
+) -> Any:  # fmt: skip
+    return gradients(lambda x: F.ctc_loss(x, y, lengths, target_lengths, blank, "none", zero_infinity), [x], g)[0]

@@ -11,7 +11,20 @@ from shadergrad.nn import functional as F
 
 from ..dtypes import STORED, stored
 from ..private import lay, on_meta
-from ..storage import Place, cell_of, from_host, is_ours, offset_of, read, to_host, view, wrap, write
+from ..storage import (
+    Place,
+    cell_of,
+    from_host,
+    is_ours,
+    offset_of,
+    read,
+    strides_of_copy,
+    to_host,
+    view,
+    wrap,
+    wrap_as,
+    write,
+)
 from ..strides import reach
 from ..table import on_tensors
 
@@ -36,7 +49,10 @@ def empty(
     memory_format: Any = None,
 ) -> torch.Tensor:
     dtype = dtype or torch.get_default_dtype()
-    return wrap(sg.zeros(tuple(size), dtype=stored(dtype), device=Place.device), dtype)
+    value = sg.zeros(tuple(size), dtype=stored(dtype), device=Place.device)
+    if memory_format in (None, torch.contiguous_format):
+        return wrap(value, dtype)
+    return wrap_as(value, dtype, torch.empty(size, device="meta", memory_format=memory_format).stride())
 
 
 @on_tensors("empty_strided")
@@ -83,17 +99,21 @@ def to_copy(
 ) -> torch.Tensor:
     dtype = dtype or x.dtype
     if device is not None and device.type != "webgpu":
-        return to_host(x).to(device=device, dtype=dtype)
-    if not is_ours(x):
-        return wrap(from_host(x, dtype), dtype)
-    value = read(x)
-    kept = stored(dtype)
-    return wrap(value.clone() if value.dtype is kept else value.to(kept), dtype)
+        return to_host(x).to(device=device, dtype=dtype, memory_format=memory_format or torch.preserve_format)
+    if is_ours(x):
+        value, kept = read(x), stored(dtype)
+        value = value.clone() if value.dtype is kept else value.to(kept)
+    else:
+        value = from_host(x, dtype)
+    stride = strides_of_copy(x, memory_format)
+    return wrap(value, dtype) if stride is None else wrap_as(value, dtype, stride)
 
 
 @on_tensors("clone")
 def clone(x: torch.Tensor, *, memory_format: Any = None) -> torch.Tensor:
-    return wrap(read(x).clone(), x.dtype)
+    stride = strides_of_copy(x, memory_format)
+    value = read(x).clone()
+    return wrap(value, x.dtype) if stride is None else wrap_as(value, x.dtype, stride)
 
 
 @on_tensors("as_strided")
@@ -147,7 +167,10 @@ def resize(x: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Te
     if tuple(x.shape) != shape:
         cell = cell_of(x)
         line = cell.value.reshape(-1)
-        lay(x, x.untyped_storage(), offset_of(x), shape, _contiguous(shape))
+        stride = _contiguous(shape)
+        if memory_format not in (None, torch.contiguous_format, torch.preserve_format):
+            stride = torch.empty(shape, device="meta", memory_format=memory_format).stride()
+        lay(x, x.untyped_storage(), offset_of(x), shape, stride)
         missing = reach(shape, x.stride(), offset_of(x)) - line.numel()
         if missing > 0:  # in the same cell: others share this storage
             cell.value = F.pad(line, (0, missing))
@@ -208,3 +231,27 @@ def arange_out(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> tor
 def eye_out(n: int, m: int | None = None, *, out: torch.Tensor) -> torch.Tensor:
     out.resize_((n, n if m is None else m))
     return write(out, sg.eye(n, n if m is None else m, dtype=stored(out.dtype), device=Place.device))
+
+
+@on_tensors("_efficientzerotensor")
+def zeros_of_no_memory(size: Any, *, dtype: Any = None, **options: Any) -> torch.Tensor:
+    dtype = dtype or torch.get_default_dtype()
+    return wrap(sg.zeros(tuple(size), dtype=stored(dtype), device=Place.device), dtype)
+
+
+@on_tensors("as_strided_scatter")
+def as_strided_scatter(x: torch.Tensor, part: torch.Tensor, size: Any, stride: Any, offset: Any = None) -> torch.Tensor:
+    result = wrap(read(x).clone(), x.dtype)
+    write(view(result, tuple(size), tuple(stride), offset or 0), read(part))
+    return result
+
+
+def _refuse_sparse(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        "[torch] the device webgpu holds dense tensors only; to_sparse() makes a sparse one. Hint: keep it dense, or .cpu() first."
+    )
+
+
+on_tensors(
+    "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc"
+)(_refuse_sparse)

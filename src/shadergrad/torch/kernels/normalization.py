@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+import shadergrad as sg
+
 from ...tensor import Tensor
 from ..storage import read, wrap, write
 from ..table import kernel, on_tensors
@@ -45,6 +47,40 @@ def native_batch_norm(x: Any, w: Any, b: Any, mean: Any, var: Any, training: boo
         write(mean, new_mean)
         write(var, new_var)
     return wrap(y, x.dtype), wrap(m, x.dtype), wrap(r, x.dtype)
+
+
+def _into(run: Any) -> Any:
+    """The out= form of a batch norm."""
+
+    def into(*args: Any, out: Any, save_mean: Any, save_invstd: Any) -> Any:
+        targets = (out, save_mean, save_invstd)
+        for target, value in zip(targets, run(*args), strict=True):
+            write(target.resize_(value.shape), read(value))
+        return targets
+
+    return into
+
+
+on_tensors("native_batch_norm.out", "_native_batch_norm_legit.out")(_into(native_batch_norm))
+
+
+@on_tensors("_batch_norm_with_update")
+def batch_norm_with_update(x: Any, w: Any, b: Any, mean: Any, var: Any, momentum: float, eps: float) -> Any:
+    y, m, r = native_batch_norm(x, w, b, mean, var, True, momentum, eps)
+    return y, m, r, torch.empty(0, dtype=torch.uint8, device=x.device)
+
+
+@kernel("_batch_norm_no_update")
+def batch_norm_no_update(x: Tensor, w: Any, b: Any, mean: Any, var: Any, momentum: float, eps: float) -> Any:
+    y, m, r = _batch_norm(x, w, b, mean, var, mean is None, momentum, eps)[:3]
+    return y, m, r, sg.zeros(0, dtype=sg.uint8, device=x.device)
+
+
+@kernel("batch_norm_backward")
+def batch_norm_backward(
+    g: Tensor, x: Tensor, w: Any, mean: Any, var: Any, m: Any, r: Any, update: bool, eps: float, mask: Any, reserve: Any
+) -> Any:
+    return native_batch_norm_backward(g, x, w, mean, var, m, r, update, eps, mask)
 
 
 @kernel("_native_batch_norm_legit.no_stats")

@@ -114,3 +114,23 @@ def fused_sgd(
             write(buffers[k], moved if skip is None else sg.where(skip, old, moved))
             slope = slope + moved * momentum if nesterov else moved
         write(p, w - slope * rate if skip is None else sg.where(skip, w, w - slope * rate))
+
+
+@on_tensors("_fused_adagrad_", "_fused_adagrad_.tensor_lr")
+def fused_adagrad(
+    ps: Any, gs: Any, sums: Any, steps: Any, *, lr: Any, lr_decay: float, weight_decay: float, eps: float, maximize: bool,
+    grad_scale: Any = None, found_inf: Any = None,
+) -> None:  # fmt: skip
+    rate = read(lr) if isinstance(lr, torch.Tensor) else lr
+    skip = None if found_inf is None else read(found_inf).reshape(()) != 0
+    for p, g, s, t in zip(ps, gs, sums, steps, strict=True):
+        w, slope, old, count = read(p), read(g), read(s), read(t)
+        if grad_scale is not None:
+            slope = slope / read(grad_scale)
+            write(g, slope)
+        slope = -slope if maximize else slope
+        slope = slope + w * weight_decay if weight_decay else slope
+        total = old + slope * slope
+        new = w - slope * (rate / (1 + (count - 1) * lr_decay)) / (total.sqrt() + eps)
+        for x, before, value in ((p, w, new), (s, old, total)):
+            write(x, value if skip is None else sg.where(skip, before, value))

@@ -97,3 +97,22 @@ def native_dropout(x: Tensor, p: float, train: Any) -> Any:
 
 
 kernel("native_dropout_backward")(lambda g, mask, scale: g * mask.to(g.dtype) * scale)
+
+
+@on_tensors("rrelu_with_noise")
+def rrelu(
+    x: torch.Tensor,
+    noise: torch.Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> torch.Tensor:
+    """The slopes that were drawn stand in `noise`, 1 where x is positive: the gradient reads them."""
+    _refuse(generator)
+    value = read(x)
+    if not training:
+        return wrap(sg.where(value > 0, value, value * ((lower + upper) / 2)), x.dtype)
+    slopes = sg.where(value > 0, 1.0, _uniform(x) * (upper - lower) + lower).to(value.dtype)
+    write(noise, slopes)
+    return wrap(value * slopes, x.dtype)
