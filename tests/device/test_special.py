@@ -30,6 +30,7 @@ CALLS = [
     *(Call(f"polygamma {n}", lambda t, x, n=n: t.special.polygamma(n, x), (POSITIVE,)) for n in range(5)),
     Call("polygamma 1 below 0", lambda t, x: t.special.polygamma(1, x), (np.array([-0.5, -1.5]),), gradient=False),
     Call("zeta", lambda t, q: t.special.zeta(2.5, q), (POSITIVE,)),
+    Call("zeta of negative numbers", lambda t, q: t.special.zeta(3.0, q), (np.array([-8.4784, -9.3, -20.7, -0.5]),), gradient=False),
     Call("zeta at poles", lambda t, s, q: t.special.zeta(s, q), (np.array([1.0, 0.5, 3.0]), np.array([1.0, 1.0, -1.0])), gradient=False),
     Call("multigammaln", lambda t, x: t.special.multigammaln(x, 3), (POSITIVE + 1.5,)),
     Call("erf", lambda t, x: t.special.erf(x), (ANY,)),

@@ -37,12 +37,7 @@ COMPLEX = """
 cdouble cfloat complex fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2 fft.ihfftn
 fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn imag istft nn.functional.silu.complex polar stft view_as_complex view_as_real
 """
-ZETA = "gradients of polygamma below -8: the shader's zeta ends its sum of nine terms too early there"
-POLYGAMMA = """
-polygamma.polygamma_n_0 polygamma.polygamma_n_1 polygamma.polygamma_n_2 polygamma.polygamma_n_3 polygamma.polygamma_n_4
-special.polygamma.special_polygamma_n_0
-"""
-EXPECTED_ON_WEBGPU = {**dict.fromkeys(COMPLEX.split(), NO_COMPLEX), **dict.fromkeys(POLYGAMMA.split(), ZETA)}
+EXPECTED_ON_WEBGPU = dict.fromkeys(COMPLEX.split(), NO_COMPLEX)
 
 
 @pytest.mark.filterwarnings("ignore")

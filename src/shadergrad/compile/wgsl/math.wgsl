@@ -496,13 +496,14 @@ fn sg_digamma(x: f32) -> f32 {
   return select(select(inside, at_pole, pole), x, sg_is_nan(x) || x > 3.4028233e38);
 }
 
-// Euler and Maclaurin's sum: nine terms, the integral of the rest, and its first corrections.
+// Euler and Maclaurin's sum: nine terms or more, the integral of the rest, and its first corrections.
 fn sg_zeta(s: f32, q: f32) -> f32 {
   var sum = 0.0;
-  for (var k = 0; k < 9; k++) {
+  let terms = clamp(i32(ceil(9.0 - q)), 9, 4096); // of a negative q more, for the asymptotic series holds above 9
+  for (var k = 0; k < terms; k++) {
     sum = sum + sg_pow(q + f32(k), -s);
   }
-  let n = q + 9.0;
+  let n = q + f32(terms);
   let power = sg_pow(n, -s);
   let rest = power * n / (s - 1.0) + 0.5 * power;
   let a = s * power / n;
