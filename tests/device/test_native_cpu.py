@@ -299,6 +299,16 @@ def test_a_program_is_interpreted_until_it_comes_again(
         assert len(loaded) == (run >= again), f"run {run}"
 
 
+def test_long_programs_of_small_arrays_stay_with_the_interpreter(
+    computes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "MOST_OF_SMALL", 3)
+    monkeypatch.setattr(cpu, "Native", None)  # it is not called
+    computes("native")
+    x = sg.tensor(np.ones(5, np.float32))
+    assert ((x * 2 + 1).exp() - 3).relu().numpy().shape == (5,)
+
+
 def test_no_memory_is_said_in_words(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     computes("native")
     x = sg.tensor(np.ones(100, np.float32))

@@ -29,6 +29,9 @@ from .threads import pool
 COMES_AGAIN = 2  # the run of a program in which it is compiled
 LITTLE_COMES_AGAIN = 32  # the same of one that NumPy runs in less time than machine code takes to load
 MANY, LARGE = 48, 1 << 14  # operations, or elements of an array, that are no little
+MOST_OF_SMALL = (
+    2000  # operations on small arrays, as of a sampler's unrolled loop: compiling more takes many seconds, and is left
+)
 
 Step = tuple[Any, Rows, Rows, list[int]]  # an operation, and the rows that nothing reads afterwards
 
@@ -145,8 +148,10 @@ class NativeProgram(CpuProgram):
     def __init__(self, device: CpuDevice, plan: Plan) -> None:
         super().__init__(device, plan)
         self._runs = 0
-        little = len(plan.dispatches) < MANY and all(spec.size < LARGE for spec in plan.buffers)
-        self._compiled_in = LITTLE_COMES_AGAIN if little else COMES_AGAIN
+        small = all(spec.size < LARGE for spec in plan.buffers)
+        self._compiled_in = LITTLE_COMES_AGAIN if small and len(plan.dispatches) < MANY else COMES_AGAIN
+        if small and len(plan.dispatches) > MOST_OF_SMALL:
+            self._compiled_in = 0
         self._native: Native | None = None
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
