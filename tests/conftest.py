@@ -105,6 +105,7 @@ def webgpu() -> str:
 
 # Whose cases on webgpu take more than 5 s where a software adapter compiles their kernels.
 SLOW_ON_WEBGPU = frozenset({
+    "test_a_compiled_model_trains_as_on_pytorchs_cpu",
     "test_a_compiled_training_step_equals_that_of_the_layers",
     "test_a_model_trains_as_on_pytorchs_cpu",
     "test_a_file_of_huggingfaces_gives_pytorchs_logits_and_gradients",

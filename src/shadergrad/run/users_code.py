@@ -17,7 +17,7 @@ from .reads import Read, asks_which, reads_of
 _ROOT = str(Path(__file__).parents[1])
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 _BESIDE = Path(np.__file__).parents[1]
-_OURS = tuple(f"{_BESIDE / name}{os.sep}" for name in ("numpy", "scipy", "wgpu", "cffi", "pycparser"))
+_OURS = tuple(f"{_BESIDE / name}{os.sep}" for name in ("numpy", "scipy", "wgpu", "cffi", "pycparser", "torch"))
 MOST_CODES = 4096
 
 

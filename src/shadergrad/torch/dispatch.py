@@ -30,6 +30,7 @@ from .table import COMPOSITES, KERNELS
 Run = Callable[..., Any]
 _libraries: list[Any] = []  # kernels are registered as long as their library lives
 _resolved: dict[Any, Run] = {}
+_hosted: set[Any] = set()  # of those, what the host computes
 _decompositions = decompositions()
 DROPPED = ("layout", "pin_memory", "memory_format", "non_blocking")  # what says nothing about values
 
@@ -170,6 +171,20 @@ def call(op: Any, *args: Any, **kwargs: Any) -> Any:
     return how(*args, **kwargs)
 
 
+def _on_host(op: Any) -> Run:
+    _hosted.add(op)
+    return lambda *args, **kwargs: on_host(op, args, kwargs)
+
+
+def is_on_host(op: Any) -> bool:
+    """Whether the device has no kernel for an operator, so that the host computes it."""
+    if any(has_kernel(name_of(op), key) for key in (KEY, "CompositeImplicitAutograd", "CompositeExplicitAutograd")):
+        return False
+    if op not in _resolved:
+        _resolved[op] = _resolve(op)
+    return op in _hosted
+
+
 def _resolve(op: Any) -> Run:
     schema, name = op._schema, name_of(op)
     if name in KERNELS:
@@ -178,7 +193,7 @@ def _resolve(op: Any) -> Run:
         functional = _functional_form(op)
         if functional is not None:
             return _by_writing(op, functional)
-        return lambda *args, **kwargs: on_host(op, args, kwargs)
+        return _on_host(op)
     if any(r.alias_info is not None for r in schema.returns):
         return lambda *args, **kwargs: _refuse_view(name)
     function = function_of(name)
@@ -186,7 +201,7 @@ def _resolve(op: Any) -> Run:
         return _same_name(op, function)
     decomposition = _decompositions.get(op)
     if decomposition is None:
-        return lambda *args, **kwargs: on_host(op, args, kwargs)
+        return _on_host(op)
     return _decomposed(op, decomposition)
 
 

@@ -15,7 +15,7 @@ from ..cuda.streams import Event, Stream, StreamContext, current_stream, default
 from ..devices import adapters
 from ..errors import DeviceError
 from ..tensor import flush
-from . import addresses, autocast, copies, dispatch, dtypes, private
+from . import addresses, autocast, copies, dispatch, dtypes, entry_point, private
 from .storage import Place
 
 NAME = "webgpu"
@@ -150,5 +150,6 @@ def register() -> None:
     autocast.register()
     copies.register()
     addresses.register()
+    entry_point.announce()
     register_optimizer_step_post_hook(lambda *_: flush())
     use(NAME)

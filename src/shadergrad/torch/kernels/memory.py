@@ -109,7 +109,7 @@ def to_copy(
     return wrap(value, dtype) if stride is None else wrap_as(value, dtype, stride)
 
 
-@on_tensors("clone")
+@on_tensors("clone", "lift_fresh_copy")
 def clone(x: torch.Tensor, *, memory_format: Any = None) -> torch.Tensor:
     stride = strides_of_copy(x, memory_format)
     value = read(x).clone()

@@ -1,0 +1,250 @@
+"""torch.compile(backend="shadergrad"): each graph of PyTorch's, forward and backward, is one compiled step.
+
+In: a graph of AOTAutograd's, without effects: it copies what the program changes into place itself. Out: a function that replays a plan.
+A graph is captured by running it once over torch.Tensors of the device, through dispatch.py: what runs op by op and what is compiled
+are the same kernels. A graph with an operator that needs values, or the host, runs op by op, and a warning says so.
+https://docs.pytorch.org/docs/stable/torch.compiler_custom_backends.html
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ..errors import CompileError
+from ..run.step import CompiledStep
+from ..tensor import Tensor
+from . import dispatch
+from .callers import users_line
+from .dtypes import STORED
+from .private import aot_autograd, name_of
+from .storage import cell_of, offset_of, read, view, wrap
+
+aten = torch.ops.aten
+RESHAPED = {  # layouts in a capture may differ from PyTorch's: what is one block of memory there need not be one here
+    aten.view.default: aten.reshape.default,
+    aten._unsafe_view.default: aten.reshape.default,
+    aten._reshape_alias.default: lambda x, size, stride: x.reshape(size),
+}
+NEEDS_VALUES = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+
+
+class UncompiledGraph(UserWarning):
+    """A graph that torch.compile found runs op by op on the device."""
+
+
+def _is_tensor(meta: Any) -> bool:
+    return isinstance(meta, torch.Tensor)
+
+
+def _dtype(meta: Any) -> torch.dtype | None:
+    return meta.dtype if _is_tensor(meta) else None
+
+
+def _reasons(graph: torch.fx.Graph) -> Iterator[str]:
+    """Why a graph cannot be one step, in words."""
+    constant: set[torch.fx.Node] = set()  # what PyTorch's cpu computes of constants, once, while the step is captured
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        is_operator = isinstance(node.target, torch._ops.OpOverload)
+        is_elsewhere = _is_tensor(value) and value.device.type != "webgpu"
+        if node.op == "get_attr" or (is_elsewhere and is_operator and _is_constant(node, constant)):
+            constant.add(node)
+        elif node.op in ("placeholder", "call_function") and is_elsewhere:
+            yield f"{node.name} is a tensor on {value.device}, and a step runs on one device"
+        elif node.op == "call_function" and is_operator:
+            yield from _reasons_of(node, node.target)
+        elif isinstance(node.target, torch._ops.HigherOrderOperator):
+            yield f"it calls {node.target}, an operator over graphs"
+        elif node.op not in ("placeholder", "call_function", "output"):
+            yield f"it calls {node.target}"
+
+
+def _is_constant(node: torch.fx.Node, constant: set[torch.fx.Node]) -> bool:
+    is_random = torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
+    return not is_random and all(n in constant for n in node.all_input_nodes)
+
+
+def _reasons_of(node: torch.fx.Node, op: Any) -> Iterator[str]:
+    name = op._schema.name if op.namespace != "aten" else f"aten::{name_of(op)}"
+    if any(tag in op.tags for tag in NEEDS_VALUES) and (op is not aten.index.Tensor or _has_mask(node)):
+        yield f"the result of {name} depends on values"
+    if dispatch.is_on_host(op):
+        yield f"{name} has no kernel on the device"
+    for given, argument in zip(node.args, op._schema.arguments, strict=False):
+        is_written = argument.alias_info is not None and argument.alias_info.is_write
+        if is_written and isinstance(given, torch.fx.Node) and given.op == "placeholder":
+            yield f"{name} writes an argument of the graph"
+
+
+def _has_mask(node: torch.fx.Node) -> bool:
+    masks = (torch.bool, torch.uint8)
+    return any(i is not None and i.meta["val"].dtype in masks for i in node.args[1])  # type: ignore[union-attr]
+
+
+def _order(meta: Any) -> tuple[int, ...] | None:
+    """The order of a result's axes in memory, outermost first; None where it lies row by row, as ours do."""
+    if not _is_tensor(meta) or meta.is_contiguous():
+        return None
+    strides = [int(s) for s in meta.stride()]
+    order = tuple(sorted(range(len(strides)), key=lambda i: (-strides[i], i)))
+    expected = 1
+    for i in reversed(order):
+        if int(meta.shape[i]) != 1 and strides[i] != expected:
+            return None  # expanded, or with gaps: nothing lays a view over its memory
+        expected *= int(meta.shape[i])
+    return order
+
+
+class Graph:
+    """One graph: a compiled step, called with a list of its arguments, which it empties."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        self._boxed_call = True  # AOTAutograd asks it of the object: the caller holds no argument longer than needed
+        self.module = module
+        self.nodes = list(module.graph.nodes)
+        given = [n.meta.get("val") for n in self.nodes if n.op == "placeholder"]
+        self.dtypes = [_dtype(m) for m in given]
+        results = self.nodes[-1].args[0]
+        self.results: Sequence[Any] = results  # type: ignore[assignment]
+        metas = [n.meta.get("val") if isinstance(n, torch.fx.Node) else None for n in self.results]
+        self.result_dtypes = [_dtype(m) for m in metas]
+        self.orders = [_order(m) for m in metas]
+        self.step: CompiledStep[Any, Any] | None = CompiledStep(self._values)
+        if reason := next(_reasons(module.graph), None):
+            self._run_op_by_op(reason)
+
+    def _run_op_by_op(self, reason: str) -> None:
+        self.step = None
+        line = users_line()
+        warnings.warn(
+            f"a graph of torch.compile runs op by op on the device webgpu{f' (called at {line})' if line else ''}: {reason}.",
+            UncompiledGraph,
+            stacklevel=3,
+        )
+
+    def __call__(self, args: list[Any]) -> Any:
+        if self.step is None:
+            given = [*args]
+            args.clear()
+            with torch.no_grad():
+                return self.module(*given)
+        layouts = [_layout_of(a) if isinstance(a, torch.Tensor) else None for a in args]
+        values = [
+            a if not isinstance(a, torch.Tensor) else read(a) if layout is None else cell_of(a).value
+            for a, layout in zip(args, layouts, strict=True)
+        ]
+        try:
+            found: Any = self.step(*values) if not any(layouts) else self.step(*values, layouts)
+        except CompileError as error:
+            self._run_op_by_op(str(error).splitlines()[0].rstrip("."))
+            return self(args)
+        args.clear()
+        made, shown = found
+        wholes: list[Any] = [None] * len(made)
+        return [self._wrapped(made, wholes, *where) if isinstance(where, tuple) else where for where in shown]
+
+    def _wrapped(self, made: Any, wholes: list[Any], k: int, dtype: Any, layout: Any) -> torch.Tensor:
+        """A result: the whole of what the step made, or a view over it, which it shares with others."""
+        if wholes[k] is None:
+            wholes[k] = wrap(made[k], dtype)
+            if layout is None:
+                return wholes[k]
+        shape, stride, offset = layout or (wholes[k].shape, wholes[k].stride(), 0)
+        return view(wholes[k], shape, stride, offset)
+
+    def _values(self, *given: Any) -> tuple[Any, ...]:
+        """The graph's results from the values of its arguments: what the step captures.
+
+        Gives the storages of the results, and of each result in which of them it lies, and how.
+        """
+        with torch.no_grad():
+            found: dict[torch.fx.Node, Any] = {}
+            layouts: Any = given[-1] if len(given) > len(self.dtypes) else [None] * len(self.dtypes)
+            arguments: Iterator[Any] = iter(zip(given, self.dtypes, layouts, strict=False))
+            look = found.__getitem__
+            for node in self.nodes:
+                if node.op == "placeholder":
+                    value, dtype, layout = next(arguments)
+                    value = wrap(value, dtype) if isinstance(value, Tensor) else value
+                    found[node] = value if layout is None else view(value, *layout)
+                elif node.op == "get_attr":
+                    found[node] = operator.attrgetter(node.target)(self.module)
+                elif node.op == "call_function":
+                    args, kwargs = torch.fx.map_arg(node.args, look), torch.fx.map_arg(node.kwargs, look)
+                    found[node] = RESHAPED.get(node.target, node.target)(*args, **kwargs)
+            return self._shown([found[r] if isinstance(r, torch.fx.Node) else r for r in self.results])
+
+    def _shown(self, results: list[Any]) -> tuple[list[Any], list[Any]]:
+        users = _users(results)
+        results = [
+            _laid(r, order) if order is not None and users[_storage(r)] == 1 else r
+            for r, order in zip(results, self.orders, strict=True)
+        ]
+        users = _users(results)  # all results stay alive until the end, so that no two storages have one address
+        places: dict[int, int] = {}
+        made: list[Any] = []
+        shown: list[Any] = []
+        for result, dtype in zip(results, self.result_dtypes, strict=True):
+            if not isinstance(result, torch.Tensor):
+                shown.append(result)
+                continue
+            layout = _layout_of(result)
+            if layout is None and (users[_storage(result)] == 1 or not _is_plain(result)):
+                made.append(read(result))
+                shown.append((len(made) - 1, dtype, None))
+                continue
+            at = places.get(_storage(result))
+            if at is None:
+                at = places[_storage(result)] = len(made)
+                made.append(cell_of(result).value)
+            shown.append((at, dtype, layout or (tuple(result.shape), result.stride(), 0)))
+        return made, shown
+
+
+def _users(results: list[Any]) -> collections.Counter[int]:
+    """How many of some results lie in each storage."""
+    return collections.Counter(_storage(r) for r in results if isinstance(r, torch.Tensor))
+
+
+def _storage(x: torch.Tensor) -> int:
+    return x.untyped_storage()._cdata
+
+
+def _is_plain(x: torch.Tensor) -> bool:
+    """Whether the values in the storage are those of the tensor: not views of another dtype, and no lazy conjugate."""
+    return cell_of(x).value.dtype is STORED[x.dtype] and not x.is_conj() and not x.is_neg()
+
+
+def _layout_of(x: torch.Tensor) -> Any:
+    """Shape, strides and offset; None where a tensor is all of its storage, row by row, or is not plain."""
+    if (x.is_contiguous() and x.numel() == cell_of(x).value.numel()) or not _is_plain(x):
+        return None
+    return tuple(x.shape), x.stride(), offset_of(x)
+
+
+def _laid(x: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+    """The same values, in memory in the order that PyTorch's own kernels give."""
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return x.permute(order).contiguous().permute(back)
+
+
+def _compiled(module: torch.fx.GraphModule, example: Any) -> Callable[[list[Any]], Any]:
+    return Graph(module)
+
+
+def backend(module: torch.fx.GraphModule, example: Any, **options: Any) -> Callable[..., Any]:
+    """What torch.compile calls with a graph that it found. torch.compile(options=) has none that apply, and raises TypeError.
+
+    >>> torch.compile(model, backend="shadergrad")(x)
+    """
+    if options:
+        raise TypeError(
+            f'torch.compile(backend="shadergrad") has no options, not {sorted(options.get("options", options))}.'
+        )
+    return aot_autograd(_compiled)(module, example)
