@@ -43,6 +43,6 @@ def announce() -> None:
         from torch._dynamo.backends.registry import list_backends, register_backend  # late: slow
 
         if NAME not in list_backends(exclude_tags=()):
-            from .compiling import backend
+            from .compiling import backend  # late: only to register it
 
             register_backend(backend, NAME)

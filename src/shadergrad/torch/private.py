@@ -151,7 +151,7 @@ def register(name: str, module: Any) -> None:
 def aot_autograd(compiler: Callable[..., Any]) -> Callable[..., Any]:
     """A backend of torch.compile, which calls `compiler` with a graph of the forward pass, and with one of the backward pass."""
     from torch._dynamo import trace_rules  # late: slow, and only torch.compile needs it
-    from torch._dynamo.backends.common import aot_autograd as made
+    from torch._dynamo.backends.common import aot_autograd as made  # late: the same
 
     if not trace_rules.check_file(__file__).skipped:  # it would follow our kernels where a graph broke off
         trace_rules.add(__name__.partition(".")[0])
