@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from ..system.optional_packages import require
 from ..tensor import Tensor, host_tensor
 from .errors import InteropError
+
+# Devices of PyTorch's whose tensors hold ours, and the function that gives these: shadergrad.torch adds its own.
+ON_DEVICE: dict[str, Callable[[Any], Tensor]] = {}
 
 
 def to_torch(tensor: Tensor) -> Any:
@@ -33,6 +37,10 @@ def from_torch(tensor: Any, device: Any = None, dtype: Any = None) -> Tensor:
     >>> sg.interop.from_torch(torch.tensor([1.0, 2.0], requires_grad=True))
     tensor([1., 2.])
     """
+    direct = ON_DEVICE.get(getattr(getattr(tensor, "device", None), "type", ""))
+    if direct is not None:
+        value = direct(tensor)
+        return value.to(device or value.device, dtype or value.dtype)
     return host_tensor(array_from_torch(tensor), dtype=dtype, device=device)
 
 

@@ -18,10 +18,11 @@ if sys.modules["torch"].__name__ != "torch" or not hasattr(sys.modules["torch"],
         "[shadergrad.torch] torch is shadergrad itself in this process. Hint: start the program with python, not with shadergrad run."
     )
 
+from .bridge import from_shadergrad, to_shadergrad  # noqa: E402  late: it needs torch
 from .host import HostFallback, HostFallbackError  # noqa: E402  late: they need torch
 from .private import TorchVersionError  # noqa: E402
 from .registration import register, use  # noqa: E402
 
 register()
 
-__all__ = ["HostFallback", "HostFallbackError", "TorchVersionError", "use"]
+__all__ = ["HostFallback", "HostFallbackError", "TorchVersionError", "from_shadergrad", "to_shadergrad", "use"]

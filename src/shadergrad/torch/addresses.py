@@ -34,7 +34,9 @@ def register() -> None:
 
     def storage_address(self: torch.UntypedStorage) -> int:
         cell = getattr(self, "cell", None)
-        return of_storage(self) if cell is None else _address_of(cell)
+        if cell is None:  # none of ours yet: no tensor lies over it
+            return of_storage(self) if self.device.type != "webgpu" else 0
+        return _address_of(cell)
 
     torch.Tensor.data_ptr = tensor_address  # type: ignore[method-assign]
     torch.UntypedStorage.data_ptr = storage_address  # type: ignore[method-assign]

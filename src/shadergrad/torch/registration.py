@@ -15,7 +15,7 @@ from ..cuda.streams import Event, Stream, StreamContext, current_stream, default
 from ..devices import adapters
 from ..errors import DeviceError
 from ..tensor import flush
-from . import addresses, autocast, copies, dispatch, dtypes, entry_point, private
+from . import absent, addresses, autocast, bridge, copies, dispatch, dtypes, entry_point, files, private
 from .storage import Place
 
 NAME = "webgpu"
@@ -141,6 +141,8 @@ def _module() -> ModuleType:
 
 def register() -> None:
     """Register the device "webgpu", its module, kernels, autocast, copies, and the flush after each optimizer's step."""
+    if hasattr(torch, NAME):  # this package is imported anew
+        return
     private.register(NAME, _module())
     torch.autograd.set_multithreading_enabled(False)  # kernels are Python: one thread holds the interpreter anyway
     torch.__future__.set_swap_module_params_on_conversion(
@@ -150,6 +152,9 @@ def register() -> None:
     autocast.register()
     copies.register()
     addresses.register()
+    files.register()
+    absent.register()
+    bridge.register()
     entry_point.announce()
     register_optimizer_step_post_hook(lambda *_: flush())
     use(NAME)

@@ -14,7 +14,7 @@ import torch
 
 import shadergrad as sg
 
-from ..errors import DTypeError
+from ..errors import DeviceError, DTypeError
 from ..tensor import Tensor
 from . import dtypes
 from .dtypes import STORED, TORCH, stored
@@ -40,6 +40,12 @@ class Cell:
 
 def is_ours(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.device.type == "webgpu"
+
+
+def refuse_other(device: Any) -> None:
+    """Raises DeviceError for webgpu:1 and those after it."""
+    if device is not None and device.type == "webgpu" and device.index not in (None, 0):
+        raise DeviceError(f"[torch] there is one device, webgpu:0, not {device}.")
 
 
 def offset_of(x: torch.Tensor) -> int:
@@ -85,6 +91,11 @@ def cell_of(x: torch.Tensor) -> Cell:
     try:
         return storage.cell
     except AttributeError:
+        host = getattr(storage, "host", None)
+        if host is not None:  # bytes that files.py moved here, before it was known which values they are
+            storage.cell = Cell(from_host(torch.empty(0, dtype=x.dtype).set_(host)))
+            del storage.host
+            return storage.cell
         n = max(storage.nbytes() // x.element_size(), reach(x.shape, x.stride(), offset_of(x)))
         storage.cell = Cell(sg.zeros(n, dtype=stored(x.dtype), device=Place.device))
         return storage.cell

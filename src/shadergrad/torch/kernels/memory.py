@@ -18,6 +18,7 @@ from ..storage import (
     is_ours,
     offset_of,
     read,
+    refuse_other,
     strides_of_copy,
     to_host,
     view,
@@ -48,6 +49,7 @@ def empty(
     pin_memory: Any = None,
     memory_format: Any = None,
 ) -> torch.Tensor:
+    refuse_other(device)
     dtype = dtype or torch.get_default_dtype()
     value = sg.zeros(tuple(size), dtype=stored(dtype), device=Place.device)
     if memory_format in (None, torch.contiguous_format):
@@ -59,6 +61,7 @@ def empty(
 def empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> torch.Tensor:
+    refuse_other(device)
     dtype = dtype or torch.get_default_dtype()
     shape, stride = tuple(size), tuple(stride)
     if stride == _contiguous(shape):
@@ -97,6 +100,7 @@ def to_copy(
     non_blocking: bool = False,
     memory_format: Any = None,
 ) -> torch.Tensor:
+    refuse_other(device)
     dtype = dtype or x.dtype
     if device is not None and device.type != "webgpu":
         return to_host(x).to(device=device, dtype=dtype, memory_format=memory_format or torch.preserve_format)

@@ -1,0 +1,47 @@
+"""What this device does not have, in words: page-locked memory, a second device, copies of a model on several devices."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+_said: set[str] = set()
+
+
+def _once(text: str) -> None:
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, stacklevel=3)
+
+
+def _replace_pinning() -> None:
+    of_tensor = torch.Tensor.pin_memory
+
+    def pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
+        if torch.cuda.is_available() or self.device.type != "cpu":
+            return of_tensor(self) if device is None else of_tensor(self, device)
+        _once("pin_memory: the device webgpu has no page-locked memory; tensors stay in ordinary memory.")
+        return self
+
+    torch.Tensor.pin_memory = pin_memory  # type: ignore[method-assign]
+
+
+def _replace_data_parallel() -> None:
+    made = torch.nn.DataParallel.__init__
+
+    def init(self: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
+        if any(p.device.type == "webgpu" for p in module.parameters()):
+            raise RuntimeError(
+                "[torch] nn.DataParallel copies a model to several devices, and webgpu is one. Hint: call the model itself."
+            )
+        made(self, module, *args, **kwargs)
+
+    torch.nn.DataParallel.__init__ = init  # type: ignore[method-assign]
+
+
+def register() -> None:
+    """Replace PyTorch's functions, once; for other devices they do what they did."""
+    _replace_pinning()
+    _replace_data_parallel()
