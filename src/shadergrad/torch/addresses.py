@@ -34,9 +34,13 @@ def register() -> None:
 
     def storage_address(self: torch.UntypedStorage) -> int:
         cell = getattr(self, "cell", None)
-        if cell is None:  # none of ours yet: no tensor lies over it
-            return of_storage(self) if self.device.type != "webgpu" else 0
-        return _address_of(cell)
+        if cell is not None:
+            return _address_of(cell)
+        if self.device.type != "webgpu":
+            return of_storage(self)
+        if not hasattr(self, "address"):  # bytes that no tensor lies over yet: its cell takes the address over
+            self.address = _next()  # type: ignore[attr-defined]
+        return self.address  # type: ignore[attr-defined]
 
     torch.Tensor.data_ptr = tensor_address  # type: ignore[method-assign]
     torch.UntypedStorage.data_ptr = storage_address  # type: ignore[method-assign]

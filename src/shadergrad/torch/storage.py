@@ -94,6 +94,7 @@ def cell_of(x: torch.Tensor) -> Cell:
         host = getattr(storage, "host", None)
         if host is not None:  # bytes that files.py moved here, before it was known which values they are
             storage.cell = Cell(from_host(torch.empty(0, dtype=x.dtype).set_(host)))
+            storage.cell.address = getattr(storage, "address", 0)
             del storage.host
             return storage.cell
         n = max(storage.nbytes() // x.element_size(), reach(x.shape, x.stride(), offset_of(x)))
