@@ -105,6 +105,7 @@ NAVIGATION: Navigation = {  # four kinds of pages, by https://diataxis.fr: to le
         "Programs that people know": "examples/README.md",
     },
     "How-to guides": {
+        "PyTorch on any GPU": "docs/torch-device.md",
         "Coming from PyTorch": "docs/from-pytorch.md",
         "Train": "docs/training.md",
         "Load data, write recipes": "docs/data.md",
