@@ -63,7 +63,7 @@ def _tensors_differ(x: Tensor, y: Any, values: bool) -> str:
     if not values or not x.numel():
         return ""
     wide = torch.complex128 if x.is_complex() else torch.float64
-    q, problem = _tried(lambda: y.detach().cpu().resolve_conj().to(wide))
+    q, problem = tried(lambda: y.detach().cpu().resolve_conj().to(wide))
     if problem:
         return problem
     p = x.detach().resolve_conj().to(wide)
@@ -74,7 +74,7 @@ def _tensors_differ(x: Tensor, y: Any, values: bool) -> str:
     return f"values: {q.flatten()[:3].tolist()}… for {p.flatten()[:3].tolist()}…"
 
 
-def _tried(run: Callable[[], Any]) -> tuple[Any, str]:
+def tried(run: Callable[[], Any]) -> tuple[Any, str]:
     """What a function gives, or what it says."""
     try:
         return run(), ""
@@ -112,16 +112,16 @@ def _faults_of(op: Any, sample: Any, grad: bool) -> Iterable[str]:
     shown = sample.output_process_fn_grad or (lambda y: y)
     theirs = (sample.input, args, kwargs)
     torch.manual_seed(1)
-    expected, refusal = _tried(lambda: op(sample.input, *args, **kwargs))
+    expected, refusal = tried(lambda: op(sample.input, *args, **kwargs))
     if refusal:
         return
-    ours, problem = _tried(lambda: moved(theirs))
+    ours, problem = tried(lambda: moved(theirs))
     if problem:
         yield problem
         return
     is_drawn = op.name in DRAWN
     torch.manual_seed(1)
-    got, problem = _tried(lambda: op(ours[0], *ours[1], **ours[2]))
+    got, problem = tried(lambda: op(ours[0], *ours[1], **ours[2]))
     problem = problem or difference(shown(expected), shown(got), not is_drawn)
     if problem:
         yield problem
@@ -154,10 +154,10 @@ def _gradients(expected: Any, got: Any, theirs: Any, ours: Any) -> Iterable[str]
         )
         return torch.autograd.grad(loss, _differentiable(inputs), allow_unused=True)  # type: ignore[arg-type]
 
-    wanted, refusal = _tried(lambda: slopes(a, weights, theirs))
+    wanted, refusal = tried(lambda: slopes(a, weights, theirs))
     if refusal:
         return
-    found, problem = _tried(lambda: slopes(b, [w.to(D) for w in weights], ours))
+    found, problem = tried(lambda: slopes(b, [w.to(D) for w in weights], ours))
     problem = problem or difference(list(wanted), list(found))
     if problem:
         yield f"gradients: {problem}"
@@ -170,7 +170,7 @@ def _in_place(op: Any, theirs: Any, ours: Any) -> Iterable[str]:
     for x, args, kwargs in (theirs, ours):
         y = x.detach().clone()
         with torch.no_grad():
-            _, problem = _tried(lambda y=y, args=args, kwargs=kwargs: op.inplace_variant(y, *args, **kwargs))
+            _, problem = tried(lambda y=y, args=args, kwargs=kwargs: op.inplace_variant(y, *args, **kwargs))
         if x is theirs[0] and (problem or y.shape != x.shape):
             return
         if problem:
@@ -191,7 +191,7 @@ def _into(op: Any, theirs: Any, ours: Any, expected: Any, shown: Callable[[Any],
             made = [torch.zeros(t.shape if shaped else (0,), dtype=t.dtype, device=device) for t in leaves]
             out = made[0] if isinstance(expected, Tensor) else tuple(made)
             with torch.no_grad():
-                _, problem = _tried(lambda x=x, args=args, kwargs=kwargs, out=out: op(x, *args, **kwargs, out=out))
+                _, problem = tried(lambda x=x, args=args, kwargs=kwargs, out=out: op(x, *args, **kwargs, out=out))
             if device == "cpu" and (problem or difference(expected, out)):
                 return  # where PyTorch itself refuses, or gives something else
             if problem:
