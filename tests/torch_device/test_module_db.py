@@ -60,7 +60,7 @@ def faults(info: Any, training: bool) -> list[str]:
         loss.backward()
         loss_of(got).backward()
         slopes = [[p.grad for p in m.parameters()] for m in (module, twin)]
-        if problem := op_db.difference(*slopes):
+        if problem := op_db.difference(slopes[0], slopes[1]):
             found.append(f"gradients: {problem}")
     return found
 
