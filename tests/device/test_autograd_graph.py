@@ -247,7 +247,7 @@ def test_hooks_on_leaves_run_when_the_gradient_is_there() -> None:
 
 def test_a_hook_that_gives_too_few_gradients_is_refused() -> None:
     x = sg.tensor([2.0], requires_grad=True)
-    product = x * x
+    product: Any = x * x
     product.grad_fn.register_hook(lambda ins, outs: (ins[0],))
     with pytest.raises(sg.ShadergradError, match="returned 1 gradients for 2 operands"):
         product.backward()

@@ -108,15 +108,16 @@ def test_running_statistics_move_in_every_call_alike(device: str) -> None:
 
 
 def test_a_backward_pass_through_batch_norm_is_not_derived_again(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = sg.nn.Sequential(sg.nn.Conv2d(1, 2, 3), sg.nn.BatchNorm2d(2), sg.nn.ReLU()).to(device)
+    layer: Any = sg.nn.Sequential(sg.nn.Conv2d(1, 2, 3), sg.nn.BatchNorm2d(2), sg.nn.ReLU()).to(device)
     x = sg.tensor(np.random.default_rng(0).normal(size=(2, 1, 5, 5)).astype(np.float32), device=device)
     for _ in range(2):
         layer(x).square().sum().backward()
-    before = [p.grad.numpy() for p in layer.parameters()]
+    parameters: list[Any] = list(layer.parameters())
+    before = [p.grad.numpy() for p in parameters]
     monkeypatch.setattr(BatchNorm, "vjp", None)
     layer.zero_grad()
     layer(x).square().sum().backward()
-    for p, gradient in zip(layer.parameters(), before, strict=True):
+    for p, gradient in zip(parameters, before, strict=True):
         assert_close(p.grad * 2, gradient, 1e-4, 1e-5)
 
 

@@ -19,6 +19,7 @@ F = sg.nn.functional
 
 def composite(device: str = "cpu", **kwargs: Any) -> tuple[Any, Any]:
     """x, and a result of a call that came before."""
+    x = y = sg.zeros(0)
     for _ in range(2):
         x = sg.tensor([[0.5, -1.0, 2.0], [3.0, 0.0, 1.0]], device=device, **kwargs)
         y = F.softmax(x * 2, -1)
@@ -64,11 +65,12 @@ def test_a_composite_reads_as_what_it_stands_for(device: str) -> None:
 
 
 def test_results_of_one_composition_share_their_nodes() -> None:
-    layer = sg.nn.BatchNorm1d(3)
+    layer: Any = sg.nn.BatchNorm1d(3)
+    y: Any = None
     for _ in range(2):
         x = sg.tensor(np.random.default_rng(0).normal(size=(4, 3)), dtype=sg.float32)
         y = layer(x)
-    ends = [shown(y._node), shown(layer.running_mean._node)]
+    ends: list[Any] = [shown(y._node), shown(layer.running_mean._node)]
     assert [type(n) for n in ends] == [Composite, Composite]
     assert ends[0].composition is ends[1].composition
     mean = ends[0].inputs[2]  # which makes all
@@ -110,6 +112,8 @@ def test_a_loop_means_the_same_whoever_reads_its_nodes(device: str, monkeypatch:
 
 
 def test_a_graph_is_used_up_though_its_nodes_were_never_made() -> None:
+    x: Any
+    y: Any = None
     for _ in range(4):
         x = sg.ones(2, 3, requires_grad=True)
         y = F.softmax(x, -1)
@@ -127,6 +131,7 @@ def test_a_graph_is_used_up_though_its_nodes_were_never_made() -> None:
 
 
 def test_second_derivatives_go_through_composites() -> None:
+    second = None
     for _ in range(3):
         x, y = composite(requires_grad=True)
         (g,) = sg.autograd.grad(y.square().sum(), x, create_graph=True)

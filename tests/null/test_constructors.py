@@ -220,4 +220,4 @@ def test_32_axes_are_as_good_as_two() -> None:
         x = t.arange(12.0).reshape(shape).requires_grad_()
         ((x.permute(*reversed(range(32))) * x.sum(-3)).softmax(-4) @ t.ones(2, 1)).square().sum().backward()
         gradients.append(x.grad.numpy())
-    np.testing.assert_allclose(*gradients, 1e-5, 1e-5)
+    np.testing.assert_allclose(gradients[0], gradients[1], 1e-5, 1e-5)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.package import PackageImporter
+from torch.package.package_importer import PackageImporter
 
 import shadergrad as sg
 from shadergrad.errors import CheckpointError
@@ -167,7 +167,7 @@ def test_weights_run_no_code(kind: str, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def hooked() -> Any:
-    module = torch.nn.Linear(1, 1)
+    module: Any = torch.nn.Linear(1, 1)
     module.register_forward_hook(saved)
     return module
 

@@ -81,6 +81,8 @@ INSIDE = (
     "nn.functional.",
     "models.coevolution.",
     "cuda.",
+    "pytorch_files.",  # what torch.load and torch.save call
+    "torch.",  # docs/torch-device.md
 )
 
 

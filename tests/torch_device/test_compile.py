@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils._pytree as pytree
 from test_models import LastOfSequence, classified, convolutional, images, mlp, sequences
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
@@ -188,9 +189,7 @@ def test_a_compiled_function_does_what_it_does_on_pytorchs_cpu(case: str, torch_
         theirs = make()
         ours = [with_strides(x) if isinstance(x, Tensor) else x for x in theirs]
         expected, got = function(*theirs), compiled(*ours)
-        for a, b in zip(
-            *(torch.utils._pytree.tree_leaves(found) for found in ((got, ours), (expected, theirs))), strict=True
-        ):
+        for a, b in zip(*(pytree.tree_leaves(found) for found in ((got, ours), (expected, theirs))), strict=True):
             if isinstance(b, Tensor):
                 assert (a.shape, a.dtype, a.device.type) == (b.shape, b.dtype, D)
                 torch.testing.assert_close(a.cpu(), b)

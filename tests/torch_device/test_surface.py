@@ -70,7 +70,7 @@ def test_complex_numbers_and_their_parts_share_memory(torch_device: Any) -> None
         t.imag[1] = 5
         torch.view_as_real(t)[:, 0, 1].neg_()
         t.conj()[2].add_(1j)
-        torch.view_as_complex(torch.view_as_real(t))[0, 3] = 2 - 1j
+        torch.view_as_complex(torch.view_as_real(t))[0, 3] = 2 - 1j  # type: ignore[reportArgumentType]
     torch.testing.assert_close(b.cpu(), a)
     torch.testing.assert_close((b.conj() @ b.T).cpu(), a.conj() @ a.T)
     with pytest.raises(TypeError, match="has no view as torch"):
