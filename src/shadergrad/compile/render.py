@@ -418,6 +418,9 @@ class Renderer(Puller):
             str, tuple[str, str, str]
         ] = {}  # sums, differences and opposites: operation, first and last operand
         self.faults = False
+        # what stands before the loop over elements is the same in all threads: one tells of it, and not one beyond the end, which
+        # may read what another has overwritten in place by then
+        self.reports_once = False
         self.tiled: dict[tuple[int, Index], str] = {}  # reads that were made before, and where their value is now
         self.branching = False
         self._branches = 0
@@ -741,7 +744,9 @@ class Renderer(Puller):
     def _report(self, fault: int, value: str, condition: str, size: int) -> None:
         self.faults = True
         told = f"fault[1] = {value}; fault[2] = {size}; fault[3] = {fault}; fault[0] = 1;"
-        self.line(f"if (!{condition}) {{ {told} }}", self._depth_in(value))
+        depth = self._depth_in(value)
+        one = "lid == 0u && " if self.reports_once and depth == 0 else ""
+        self.line(f"if ({one}!{condition}) {{ {told} }}", depth)
 
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
         vector = value in self.vectors or otherwise in self.vectors

@@ -53,6 +53,7 @@ def render_map(group: Group, choice: Choice, renderer: Renderer) -> Rendered:
 def _part(part: Group, r: Renderer, start: int, threads: int) -> tuple[list[str], int]:
     """The statements of one map whose workgroups begin at number `start`, and its operations."""
     r.lanes = LANES if divides(LANES, part.size) else 1
+    r.reports_once = True
     count = part.size // r.lanes
     first = f"(wg - {start})" if start else "wg"
     lines = [f"let t = {first} * {threads} + i32(lid);", f"if (t < {count}) {{"]
