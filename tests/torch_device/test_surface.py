@@ -122,6 +122,13 @@ def test_tied_weights_stay_tied(torch_device: Any) -> None:
         assert moved[0].weight is moved[1].weight
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm")
+def test_modules_of_the_host_load_as_without_the_device(torch_device: Any) -> None:
+    layer = nn.utils.weight_norm(nn.Linear(3, 2))  # which holds its parameters twice
+    layer.load_state_dict({k: v * 2 for k, v in layer.state_dict().items()})
+    assert not torch.__future__.get_swap_module_params_on_conversion()
+
+
 def test_seeds_repeat_and_dropout_drops(torch_device: Any) -> None:
     torch.manual_seed(3)
     a = torch.rand(3, device=D).cpu()

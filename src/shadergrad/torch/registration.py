@@ -15,7 +15,7 @@ from ..cuda.streams import Event, Stream, StreamContext, current_stream, default
 from ..devices import adapters
 from ..errors import DeviceError
 from ..tensor import flush
-from . import absent, addresses, autocast, bridge, copies, dispatch, dtypes, entry_point, files, private
+from . import absent, addresses, autocast, bridge, copies, dispatch, dtypes, entry_point, files, moving, private
 from .storage import Place
 
 NAME = "webgpu"
@@ -145,9 +145,7 @@ def register() -> None:
         return
     private.register(NAME, _module())
     torch.autograd.set_multithreading_enabled(False)  # kernels are Python: one thread holds the interpreter anyway
-    torch.__future__.set_swap_module_params_on_conversion(
-        True
-    )  # or .to() makes new parameters, and tied ones come apart
+    moving.register()
     dispatch.register()
     autocast.register()
     copies.register()
