@@ -39,6 +39,7 @@ with torch.serialization.safe_globals([type(found["args"])]):
 """
 
 
+@pytest.mark.slow
 def test_checkpoints_are_read_by_either(tmp_path: Path) -> None:
     script = tmp_path / "with_pytorch.py"
     for saver in ("ours", "theirs"):
