@@ -9,7 +9,6 @@ Hypothesis draws the same examples in every run and sets no time limit, so that 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections import Counter
@@ -53,18 +52,10 @@ def require_webgpu() -> str:
     return "webgpu"
 
 
-LARGE = ("torch", "torch._dynamo", "torch.testing._internal.common_methods_invocations")  # modules of a million objects
-_loaded: list[str] = []
-
-
 @pytest.fixture(autouse=True)
 def nothing_pending() -> None:
     """Each test begins with nothing to compute that another one left, which would join its plans, and with nothing that could not
-    be computed, which its sync() would report. What large modules hold is set apart from what the collector looks at."""
-    if (found := [name for name in LARGE if name in sys.modules]) != _loaded:
-        _loaded[:] = found
-        gc.collect()
-        gc.freeze()
+    be computed, which its sync() would report."""
     from shadergrad.tensor import flush
     from shadergrad.tensor.pending import failures
 

@@ -41,9 +41,9 @@ def _uncounted(thing: Any) -> int:
 references: Callable[[Any], int] = getattr(sys, "getrefcount", _uncounted)
 
 
-def collect_cycles(*, young: bool = False) -> None:
-    """Let go of objects that only hold each other. young: of those made lately, which takes no time where a program holds millions."""
-    gc.collect(1 if young else 2)
+def collect_cycles() -> None:
+    """Run the garbage collector. Only objects in reference cycles need it: others are freed with their last reference."""
+    gc.collect()
 
 
 def holders_of(thing: Any, but: Any) -> set[str]:

@@ -13,6 +13,7 @@ import torch
 
 import shadergrad as sg
 from helpers import assert_compiles_nothing, assert_same_bits
+from shadergrad.run import leaks
 from shadergrad.runtime.device import get_device
 
 
@@ -349,3 +350,24 @@ def test_what_a_step_makes_has_its_gradient(step: Callable[..., Any], device: st
         return found
 
     assert run(sg, device=device) == run(torch)
+
+
+def test_a_capture_leaves_no_reference_cycle(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector would look at all objects of the process: a second in one that loaded PyTorch's compiler."""
+
+    def collected() -> None:
+        pytest.fail("what the capture made was still there when it was over")
+
+    monkeypatch.setattr(leaks, "collect_cycles", collected)
+    w = sg.ones(3, 2, device=device, requires_grad=True)
+    optimizer = sg.optim.SGD([w], 0.1)
+
+    def step(x: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        loss = sg.nn.functional.softmax(x @ w, -1).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    sg.compile(step)(sg.ones(4, 3, device=device))
+    sg.compile(lambda x: x * 2)(sg.ones(2, device=device))

@@ -518,7 +518,9 @@ class TestReuse:
             (b,) = second.run([x])
             assert (get(a)[0], get(b)[0]) == (4, 6)
         after = device.statistics()
-        assert after.buffers_allocated == 8  # x, two slots of each, an output of each, and a third while the old one is held
+        assert (
+            after.buffers_allocated == 8
+        )  # x, two slots of each, an output of each, and a third while the old one is held
         assert after.bind_groups_created == warm.bind_groups_created
 
     def test_a_dropped_program_releases_its_bind_groups(self, device: WebGPUDevice) -> None:

@@ -54,7 +54,6 @@ class Capture:
         self.roots = self._ends(roots)
         self.device = self.roots[0].device
         self.sources: list[Node] = []
-        self._identity = identity
         self._position: dict[Any, int] = {}  # place in the order
         self._by_identity: dict[int, int] = {}
         self.order: list[Node] = []
@@ -63,7 +62,7 @@ class Capture:
         entries: list[Any] = []
         for node in first:
             entries.append(self._source(node, identity(node)))
-        self._walk(entries, numbered)
+        self._walk(entries, numbered, identity)
         self.numbered = tuple(numbered)
         self.outputs = [self._position[r] for r in self.roots]
         self.keep = self._asked_again() if keep else []
@@ -73,10 +72,10 @@ class Capture:
         """What is computed for the roots."""
         return [resolve(r) for r in roots]
 
-    def _walk(self, entries: list[Any], numbered: list[Primitive]) -> None:
+    def _walk(self, entries: list[Any], numbered: list[Primitive], identity: Callable[[Node], int]) -> None:
         """Inputs first, as by `topological`; written out, for an uncompiled step spends much of its time here. An alias has
         the place of what it is an alias of."""
-        position, order, identity = self._position, self.order, self._identity
+        position, order = self._position, self.order
         stack: list[Node | None] = [*self.roots]
         stack.reverse()
         while stack:

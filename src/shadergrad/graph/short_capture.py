@@ -6,7 +6,7 @@ no graph: where the key is new, `Capture` makes the nodes of all compositions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from .capture import Capture
@@ -28,8 +28,8 @@ class ShortCapture(Capture):
     def _ends(self, roots: Sequence[Node]) -> list[Node]:
         return [shown(r) for r in roots]
 
-    def _walk(self, entries: list[Any], numbered: list[Primitive]) -> None:
-        position, order, identity = self._position, self.order, self._identity
+    def _walk(self, entries: list[Any], numbered: list[Primitive], identity: Callable[[Node], int]) -> None:
+        position, order = self._position, self.order
         stack: list[Any] = [*self.roots]
         stack.reverse()
         while stack:

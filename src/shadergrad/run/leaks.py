@@ -19,9 +19,7 @@ def refuse_kept(watch: Trace, ours: list[Any]) -> None:
     ids = {id(t) for t in ours} | {id(t._shared.storage) for t in ours if t._shared is not None}
     if not _kept(watch, ids):
         return
-    collect_cycles(young=True)
-    if _kept(watch, ids):
-        collect_cycles()
+    collect_cycles()
     kept = _kept(watch, ids)
     if not kept:
         return
