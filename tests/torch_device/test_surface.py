@@ -87,6 +87,31 @@ def test_what_cannot_be_written_raises_as_in_pytorch(x: Tensor) -> None:
             t.add_(torch.ones(2, 2, 3, device=t.device))
 
 
+def test_tensors_of_the_host_are_refused_but_for_numbers_and_indices(x: Tensor) -> None:
+    d = x.to(D)
+    for operation in (
+        lambda: d + x,
+        lambda: d @ x.T,
+        lambda: d.add_(x),
+        lambda: torch.cat([d, x]),
+        lambda: d.gather(0, x.long()),
+    ):
+        with pytest.raises(RuntimeError, match="found at least two devices, webgpu:0 and cpu"):
+            operation()
+    assert torch.equal((d * torch.tensor(2.0)).cpu(), x * 2)
+    assert torch.equal(d[torch.tensor([1, 0])].cpu(), x[[1, 0]])
+    d[torch.tensor([1])] = 7.0
+    d[:, torch.tensor([True, False, False])] = 8.0
+    assert d.tolist() == [[8.0, 1.0, 2.0], [8.0, 7.0, 7.0]]
+    generator = torch.Generator()
+    for draw in (
+        lambda: torch.rand(2, device=D, generator=generator),
+        lambda: d.softmax(-1).multinomial(1, generator=generator),
+    ):
+        with pytest.raises(RuntimeError, match="generator"):
+            draw()
+
+
 def test_second_derivatives(torch_device: Any) -> None:
     w = torch.randn(3)
     found = []

@@ -24,7 +24,7 @@ from .dtypes import TORCH, stored
 from .host import on_host
 from .private import AUTOGRAD_KEY, KEY, decompositions, has_kernel, name_of, operator_names, overload
 from .same_names import function_of
-from .storage import Place, is_ours, read, wrap, write
+from .storage import Place, is_ours, read, read_or_move, refuse_generator, wrap, write
 from .table import COMPOSITES, KERNELS
 
 Run = Callable[..., Any]
@@ -35,12 +35,12 @@ _decompositions = decompositions()
 DROPPED = ("layout", "pin_memory", "memory_format", "non_blocking")  # what says nothing about values
 
 
-def value_of(a: Any) -> Any:
-    """An argument as our functions take it."""
+def value_of(a: Any, look: Callable[[torch.Tensor], Any] = read) -> Any:
+    """An argument as our functions take it. look: how a tensor is read."""
     if isinstance(a, torch.Tensor):
-        return read(a)
+        return look(a)
     if isinstance(a, (list, tuple)):
-        return tuple(a) if isinstance(a, torch.Size) else type(a)([value_of(x) for x in a])
+        return tuple(a) if isinstance(a, torch.Size) else type(a)([value_of(x, look) for x in a])
     return stored(a) if isinstance(a, torch.dtype) else a
 
 
@@ -82,15 +82,17 @@ def _on_meta(a: Any) -> Any:
 
 def _own(name: str, op: Any) -> Run:
     """A kernel of the table, as the dispatcher calls it."""
-    function, takes_tensors = KERNELS[name]
+    function, takes_tensors, takes_host = KERNELS[name]
     if takes_tensors:
         return function
+    look = read_or_move if takes_host else read
 
     def run(*args: Any, **kwargs: Any) -> Any:
         values = [
-            read(a) if isinstance(a, torch.Tensor) else value_of(a) if isinstance(a, (list, tuple)) else a for a in args
+            look(a) if isinstance(a, torch.Tensor) else value_of(a, look) if isinstance(a, (list, tuple)) else a
+            for a in args
         ]
-        out = function(*values, **{k: value_of(v) for k, v in kwargs.items()} if kwargs else kwargs)
+        out = function(*values, **{k: value_of(v, look) for k, v in kwargs.items()} if kwargs else kwargs)
         if dtypes.any_substituted():
             return _wrapped_as(op, args, kwargs, out)
         return wrap(out) if isinstance(out, Tensor) else wrapped(out)
@@ -105,7 +107,8 @@ def _same_name(op: Any, function: Callable[..., Any]) -> Run:
         given = list(args)
         while given and given[-1] is None:
             given.pop()
-        named = {k: value_of(v) for k, v in kwargs.items() if v is not None and k not in DROPPED and k != "generator"}
+        named = {k: value_of(v) for k, v in kwargs.items() if v is not None and k not in DROPPED}
+        refuse_generator(named.pop("generator", None))
         if "device" in named:
             named["device"] = Place.device
         out = function(*[value_of(a) for a in given], **named)
@@ -232,10 +235,13 @@ def _refuse_view(name: str) -> Any:
 
 def _in_place(op: Any, name: str) -> Run:
     """The in-place form of a kernel over values, without a look at schemas: optimizers call hardly anything else."""
-    function = KERNELS[name].function
+    function, _, takes_host = KERNELS[name]
+    look = read_or_move if takes_host else read
 
     def run(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        value = function(read(x), *[value_of(a) for a in args], **{k: value_of(v) for k, v in kwargs.items()})
+        value = function(
+            read(x), *[value_of(a, look) for a in args], **{k: value_of(v, look) for k, v in kwargs.items()}
+        )
         dtype = TORCH[value.dtype]
         if dtype is not x.dtype and not dtypes.is_substituted(x.dtype) and not torch.can_cast(dtype, x.dtype):
             raise RuntimeError(
@@ -252,7 +258,7 @@ def register() -> None:
     library = torch.library.Library("aten", "IMPL")
     general = torch.library.Library("_", "IMPL")
     _libraries.extend((library, general))
-    for name, (_, takes_tensors) in KERNELS.items():
+    for name, (_, takes_tensors, _) in KERNELS.items():
         op = overload(name)
         library.impl(name, _own(name, op), KEY)
         base, _, rest = name.partition(".")

@@ -48,6 +48,15 @@ def refuse_other(device: Any) -> None:
         raise DeviceError(f"[torch] there is one device, webgpu:0, not {device}.")
 
 
+def refuse_generator(generator: Any) -> None:
+    """Raises RuntimeError for a generator of PyTorch's, which would not be used."""
+    if generator is not None:
+        raise RuntimeError(
+            f"[torch] the device webgpu draws from its own stream, not from a generator of {generator.device}. "
+            "Hint: torch.manual_seed, or torch.webgpu.manual_seed."
+        )
+
+
 def offset_of(x: torch.Tensor) -> int:
     """Where in its storage a torch.Tensor begins, in elements."""
     return int(x.storage_offset())
@@ -122,13 +131,20 @@ def _line(cell: Cell, dtype: torch.dtype) -> Tensor:
 
 
 def read(x: torch.Tensor) -> Any:
-    """The value of a torch.Tensor as one of ours; a number for one of the host that has no axes."""
+    """The value of a torch.Tensor as one of ours; a number for one of the host that has no axes.
+
+    Raises RuntimeError for any other tensor of the host, as PyTorch.
+    """
     storage: Any = x.untyped_storage()
     try:
         cell = storage.cell
     except AttributeError:
         if x.device.type != "webgpu":
-            return x.item() if x.dim() == 0 else from_host(x)
+            if x.dim() == 0:
+                return x.item()
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, webgpu:0 and {x.device}!"
+            ) from None
         cell = cell_of(x)
     value, kept = cell.value, STORED[x.dtype]
     node = value._node
@@ -143,6 +159,11 @@ def read(x: torch.Tensor) -> Any:
     if x.is_conj():
         result = result.conj()
     return -result if x.is_neg() else result
+
+
+def read_or_move(x: torch.Tensor) -> Any:
+    """The same, of tensors of the host too, which are copied."""
+    return read(x) if x.device.type == "webgpu" or x.dim() == 0 else from_host(x)
 
 
 def write(x: torch.Tensor, value: Any) -> torch.Tensor:

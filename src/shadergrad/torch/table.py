@@ -13,10 +13,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Kernel(NamedTuple):
-    """One operator's kernel. takes_tensors: torch.Tensors as they come, not values of ours."""
+    """One operator's kernel. takes_tensors: torch.Tensors as they come, not values of ours. takes_host: also tensors of the host, which
+    it moves, as PyTorch does with indices and lengths.
+    """
 
     function: Callable[..., Any]
     takes_tensors: bool
+    takes_host: bool = False
 
 
 KERNELS: dict[str, Kernel] = {}
@@ -25,16 +28,16 @@ KERNELS: dict[str, Kernel] = {}
 COMPOSITES: dict[str, Callable[..., Any]] = {}
 
 
-def _noted(names: tuple[str, ...], function: F, takes_tensors: bool) -> F:
+def _noted(names: tuple[str, ...], function: F, takes_tensors: bool, takes_host: bool = False) -> F:
     for name in names:
         assert name not in KERNELS, f"two kernels for {name}"
-        KERNELS[name] = Kernel(function, takes_tensors)
+        KERNELS[name] = Kernel(function, takes_tensors, takes_host)
     return function
 
 
-def kernel(*names: str) -> Callable[[F], F]:
+def kernel(*names: str, takes_host: bool = False) -> Callable[[F], F]:
     """A kernel over values."""
-    return lambda function: _noted(names, function, False)
+    return lambda function: _noted(names, function, False, takes_host)
 
 
 def on_tensors(*names: str) -> Callable[[F], F]:

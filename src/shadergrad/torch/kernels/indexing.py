@@ -15,12 +15,12 @@ def _key(indices: Any) -> tuple[Any, ...]:
     return tuple([slice(None) if i is None else i for i in indices])
 
 
-@kernel("index.Tensor")
+@kernel("index.Tensor", takes_host=True)
 def index(x: Tensor, indices: Any) -> Tensor:
     return x[_key(indices)]
 
 
-@kernel("index_put", "_unsafe_index_put")
+@kernel("index_put", "_unsafe_index_put", takes_host=True)
 def index_put(x: Tensor, indices: Any, value: Tensor, accumulate: bool = False) -> Tensor:
     if accumulate:
         at = _positions(x, indices)
@@ -61,6 +61,6 @@ def embedding_dense_backward(g: Tensor, at: Tensor, n: int, padding: int, scale:
     return sg.zeros((n, g.shape[-1]), dtype=g.dtype, device=g.device).index_add(0, at, rows)
 
 
-@kernel("_index_put_impl")
+@kernel("_index_put_impl", takes_host=True)
 def index_put_impl(x: Tensor, indices: Any, value: Tensor, accumulate: bool = False, unsafe: bool = False) -> Tensor:
     return index_put(x, indices, value, accumulate)

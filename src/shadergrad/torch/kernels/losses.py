@@ -105,7 +105,7 @@ def multilabel_margin_loss_backward(g: Tensor, x: Tensor, y: Tensor, reduction: 
     return gradients(lambda x: F.multilabel_margin_loss(x, y, reduction=REDUCTIONS[reduction]), [x], g)[0]
 
 
-@kernel("_ctc_loss", "_ctc_loss.Tensor")
+@kernel("_ctc_loss", "_ctc_loss.Tensor", takes_host=True)
 def ctc_loss(
     x: Tensor, y: Tensor, lengths: Any, target_lengths: Any, blank: int = 0, zero_infinity: bool = False
 ) -> Any:
@@ -114,7 +114,7 @@ def ctc_loss(
     return loss, sg.full((*loss.shape, 1, 1), float("nan"), dtype=x.dtype, device=x.device)
 
 
-@kernel("_ctc_loss_backward", "_ctc_loss_backward.Tensor")
+@kernel("_ctc_loss_backward", "_ctc_loss_backward.Tensor", takes_host=True)
 def ctc_loss_backward(
     g: Tensor, x: Tensor, y: Tensor, lengths: Any, target_lengths: Any, loss: Tensor, table: Tensor, blank: int,
     zero_infinity: bool = False,

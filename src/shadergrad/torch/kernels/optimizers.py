@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 
 import shadergrad as sg
 
-from ..storage import is_ours, read, write
+from ..storage import read, write
 from ..table import on_tensors
 
 
@@ -38,7 +39,7 @@ def update_scale(
 
 def _adam(
     parameters: Any, gradients: Any, firsts: Any, seconds: Any, largest: Any, steps: Any, *, lr: Any, beta1: Any, beta2: Any,
-    weight_decay: float, eps: float, amsgrad: bool, maximize: bool, grad_scale: Any, found_inf: Any, decoupled: bool,
+    weight_decay: float, eps: float, amsgrad: bool, maximize: bool, grad_scale: Any = None, found_inf: Any = None, decoupled: bool,
 ) -> None:  # fmt: skip
     rate = read(lr) if isinstance(lr, torch.Tensor) else lr
     skip = None if found_inf is None else read(found_inf).reshape(()) != 0
@@ -62,36 +63,8 @@ def _adam(
             write(x, value if skip is None else sg.where(skip, old, value))
 
 
-@on_tensors("_fused_adam_", "_fused_adam_.tensor_lr")
-def fused_adam(
-    ps: Any,
-    gs: Any,
-    ms: Any,
-    vs: Any,
-    largest: Any,
-    steps: Any,
-    *,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-    **options: Any,
-) -> None:
-    _adam(ps, gs, ms, vs, largest, steps, grad_scale=grad_scale, found_inf=found_inf, decoupled=False, **options)
-
-
-@on_tensors("_fused_adamw_", "_fused_adamw_.tensor_lr")
-def fused_adamw(
-    ps: Any,
-    gs: Any,
-    ms: Any,
-    vs: Any,
-    largest: Any,
-    steps: Any,
-    *,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-    **options: Any,
-) -> None:
-    _adam(ps, gs, ms, vs, largest, steps, grad_scale=grad_scale, found_inf=found_inf, decoupled=True, **options)
+for _name, _decoupled in (("_fused_adam_", False), ("_fused_adamw_", True)):
+    on_tensors(_name, f"{_name}.tensor_lr")(partial(_adam, decoupled=_decoupled))
 
 
 @on_tensors("_fused_sgd_", "_fused_sgd_.tensor_lr")
@@ -99,7 +72,7 @@ def fused_sgd(
     ps: Any, gs: Any, buffers: Any, *, weight_decay: float, momentum: float, lr: Any, dampening: float, nesterov: bool,
     maximize: bool, is_first_step: bool, grad_scale: Any = None, found_inf: Any = None,
 ) -> None:  # fmt: skip
-    rate = read(lr) if is_ours(lr) or isinstance(lr, torch.Tensor) else lr
+    rate = read(lr) if isinstance(lr, torch.Tensor) else lr
     skip = None if found_inf is None else read(found_inf).reshape(()) != 0
     for k, (p, g) in enumerate(zip(ps, gs, strict=True)):
         w, slope = read(p), read(g)

@@ -10,16 +10,8 @@ import shadergrad as sg
 
 from ...tensor import Tensor
 from ..dtypes import STORED, stored
-from ..storage import Place, read, wrap, write
+from ..storage import Place, read, refuse_generator, wrap, write
 from ..table import kernel, on_tensors
-
-
-def _refuse(generator: Any) -> None:
-    if generator is not None:
-        raise RuntimeError(
-            f"[torch] the device webgpu draws from its own stream, not from a generator of {generator.device}. "
-            "Hint: torch.manual_seed, or torch.webgpu.manual_seed."
-        )
 
 
 def _uniform(x: torch.Tensor) -> Tensor:
@@ -28,43 +20,43 @@ def _uniform(x: torch.Tensor) -> Tensor:
 
 @on_tensors("uniform_")
 def uniform(x: torch.Tensor, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> torch.Tensor:
-    _refuse(generator)
+    refuse_generator(generator)
     return write(x, _uniform(x) * (high - low) + low)
 
 
 @on_tensors("normal_")
 def normal(x: torch.Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> torch.Tensor:
-    _refuse(generator)
+    refuse_generator(generator)
     return write(x, sg.randn(tuple(x.shape), device=Place.device) * std + mean)
 
 
 @on_tensors("bernoulli_.float")
 def bernoulli_with(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
-    _refuse(generator)
+    refuse_generator(generator)
     return write(x, (_uniform(x) < p).to(STORED[x.dtype]))
 
 
 @on_tensors("bernoulli_.Tensor")
 def bernoulli_as(x: torch.Tensor, p: torch.Tensor, *, generator: Any = None) -> torch.Tensor:
-    _refuse(generator)
+    refuse_generator(generator)
     return write(x, (_uniform(x) < read(p)).to(STORED[x.dtype]))
 
 
 @kernel("bernoulli")
 def bernoulli(p: Tensor, *, generator: Any = None) -> Tensor:
-    _refuse(generator)
+    refuse_generator(generator)
     return (sg.rand(p.shape, device=Place.device) < p).to(p.dtype)
 
 
 @on_tensors("exponential_")
 def exponential(x: torch.Tensor, rate: float = 1.0, *, generator: Any = None) -> torch.Tensor:
-    _refuse(generator)
+    refuse_generator(generator)
     return write(x, -(1 - _uniform(x)).log() / rate)
 
 
 @on_tensors("random_.from")
 def random_between(x: torch.Tensor, low: int, high: Any, *, generator: Any = None) -> torch.Tensor:
-    _refuse(generator)
+    refuse_generator(generator)
     high = torch.iinfo(x.dtype).max if high is None else high
     return write(x, sg.randint(low, high, tuple(x.shape), device=Place.device))
 
@@ -84,7 +76,7 @@ def randperm(
 
 @on_tensors("randperm.generator")
 def randperm_of(n: int, *, generator: Any, **options: Any) -> torch.Tensor:
-    _refuse(generator)
+    refuse_generator(generator)
     return randperm(n, **options)
 
 
@@ -109,7 +101,7 @@ def rrelu(
     generator: Any = None,
 ) -> torch.Tensor:
     """The slopes that were drawn stand in `noise`, 1 where x is positive: the gradient reads them."""
-    _refuse(generator)
+    refuse_generator(generator)
     value = read(x)
     if not training:
         return wrap(sg.where(value > 0, value, value * ((lower + upper) / 2)), x.dtype)
