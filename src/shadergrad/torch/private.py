@@ -1,4 +1,4 @@
-"""PyTorch's private names, all of them in this file, and a self-test that says in words which one another release lacks.
+"""PyTorch's private names: a self-test of all that this package uses, which says in words what another release lacks.
 
 In: nothing. Out: functions with public words for what only private names can do.
 """
@@ -51,7 +51,11 @@ def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "OpOverload._schema", lambda: torch.ops.aten.as_strided.default._schema.arguments
     yield "torch._decomp.decomposition_table", _decompositions
     yield "torch._tensor_str._tensor_str", lambda: torch._tensor_str._tensor_str  # type: ignore[attr-defined]
-    yield "torch.storage._StorageBase", lambda: torch.storage._StorageBase.__deepcopy__
+    yield "torch.storage._StorageBase", lambda: (torch.storage._StorageBase.__deepcopy__, torch.storage._StorageBase.to)
+    yield "torch.UntypedStorage._cdata", lambda: torch.UntypedStorage._cdata
+    yield "torch.utils._pytree.tree_map", lambda: importlib.import_module("torch.utils._pytree").tree_map
+    yield "torch._ops.HigherOrderOperator", lambda: importlib.import_module("torch._ops").HigherOrderOperator
+    yield "torch._utils._rebuild_parameter", lambda: importlib.import_module("torch._utils")._rebuild_parameter
     yield (
         "torch._utils._rebuild_device_tensor_from_cpu_tensor",
         lambda: importlib.import_module("torch._utils")._rebuild_device_tensor_from_cpu_tensor,
