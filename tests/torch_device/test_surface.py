@@ -112,6 +112,12 @@ def test_tensors_of_the_host_are_refused_but_for_numbers_and_indices(x: Tensor) 
             draw()
 
 
+def test_out_says_where_numbers_become_a_tensor(torch_device: Any) -> None:
+    out = torch.zeros(4, device=D)
+    assert torch.linspace(0.0, 1.0, 4, out=out) is out
+    torch.testing.assert_close(out.cpu(), torch.linspace(0.0, 1.0, 4))
+
+
 def test_second_derivatives(torch_device: Any) -> None:
     w = torch.randn(3)
     found = []

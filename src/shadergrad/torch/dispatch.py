@@ -140,9 +140,12 @@ def _functional_form(op: Any) -> Any:
 def _by_writing(op: Any, functional: Any) -> Run:
     """An in-place or out= operator: the functional form, then a write."""
     outs = [a.name for a in op._schema.arguments if a.is_out]
+    makes = {a.name for a in functional._schema.arguments} & {"dtype", "device"}  # out of numbers, as linspace does
 
     def run(*args: Any, **kwargs: Any) -> Any:
         targets = [kwargs.pop(name) for name in outs] if outs else [args[0]]
+        if outs and len(makes) == 2:
+            kwargs = {"dtype": targets[0].dtype, "device": targets[0].device, **kwargs}
         result = call(functional, *args, **kwargs)
         results = result if isinstance(result, (tuple, list)) else (result,)
         for target, value in zip(targets, results, strict=True):
