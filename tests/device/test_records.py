@@ -588,9 +588,64 @@ def test_an_int_literal_comes_back(value: int, webgpu: str) -> None:
 @settings(max_examples=200)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_float_literal_is_exact(value: float) -> None:
-    text = literal(value, float32, set()).strip("()")
+    text = literal(value, float32, set())
+    if value == 0 and math.copysign(1, value) < 0:
+        assert text == "sg_bits(0x80000000u)", "in Dawn, a constant has no negative zero"
+        return
+    text = text.strip("()")
     assert np.float32(text) == np.float32(value)
+    assert abs(float(text)) <= float(np.finfo(np.float32).max), (
+        "Dawn refuses what is larger, also where it rounds to it"
+    )
     assert "." in text or "e" in text, "an integer literal would be of another type"
+
+
+SPECIAL = [
+    0x7F7FFFFF,
+    0x7F7FFFFE,
+    0x7F000000,
+    0x00800000,
+    0x00800001,
+    0,
+    0x7F800000,
+    0x7FC00000,
+    0x3EAAAAAB,
+    0x4B7FFFFF,
+    0x5F000000,
+]
+SPECIAL += [0x007FFFFF, 0x00400000, 1, 2]  # subnormal, which a device may take for 0
+
+
+def test_the_bits_of_every_special_float_come_back(webgpu: str) -> None:
+    bits = np.array([b | sign for b in SPECIAL for sign in (0, 1 << 31)], np.uint32)
+    found = [sg.full((1,), float(x), device=webgpu).numpy().view(np.uint32)[0] for x in bits.view(np.float32)]
+    for wanted, got in zip(bits.tolist(), map(int, found), strict=True):
+        size = wanted & 0x7FFFFFFF
+        if size > 0x7F800000:
+            assert got & 0x7FFFFFFF > 0x7F800000, f"{got:#x} is no NaN"  # whose sign says nothing
+        else:
+            allowed = {wanted, wanted & 1 << 31} if 0 < size < 0x00800000 else {wanted}
+            assert got in allowed, f"{wanted:#x} comes back as {got:#x}"
+
+
+@pytest.mark.parametrize("scale", [math.inf, -math.inf, math.nan, 3.4028234663852886e38, -0.0, 1e-45])
+@pytest.mark.parametrize("length", [5, 300])
+def test_attention_takes_any_scale(scale: float, length: int, webgpu: str) -> None:
+    """Of both devices the same numbers, infinities and NaN among them."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((1, 2, length, 8)).astype(np.float32) for _ in range(3)]
+
+    def of(device: str) -> list[np.ndarray]:
+        q, k, v = (sg.tensor(a, device=device, requires_grad=True) for a in arrays)
+        out = sg.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)
+        out.sum().backward()
+        return [out.detach().numpy(), *(t.grad.numpy() for t in (q, k, v))]
+
+    for here, there in zip(of(webgpu), of("cpu"), strict=True):
+        if math.isfinite(scale) and abs(scale) < 1:
+            np.testing.assert_allclose(here, there, 1e-4, 1e-4)
+        else:
+            assert np.isnan(here).any() == np.isnan(there).any()
 
 
 def test_literals_of_other_types() -> None:

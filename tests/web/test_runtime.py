@@ -171,6 +171,27 @@ ERRORS = {
 }
 
 
+LARGEST = float(np.finfo(np.float32).max)
+OF_NUMBERS = """async (x) => {
+  const {Program} = await import(new URL('runtime.js', location.href));
+  const step = await Program.load('step.json');
+  const found = (await step.run({x: x.map((v) => v === 'nan' ? NaN : v)})).result;
+  return Array.from(new Uint32Array(Float32Array.from(found).buffer));
+}"""
+
+
+def test_constants_at_the_ends_of_float32_load_and_are_exact(visit: Any, tmp_path: Path) -> None:
+    @sg.compile
+    def step(x: sg.Tensor) -> sg.Tensor:
+        filled = sg.where(x > 1, sg.tensor(-0.0), x).masked_fill(x < 0, -LARGEST)
+        return sg.cat([x.nan_to_num(), filled.nan_to_num(), x.nan_to_num(nan=2.0).clamp(max=LARGEST)])
+
+    sg.web.export(step, tmp_path, sg.zeros(4))
+    given = [0.5, 2.0, -1.0, np.nan]
+    bits = visit(tmp_path).evaluate(OF_NUMBERS, [x if np.isfinite(x) else "nan" for x in given])
+    np.testing.assert_array_equal(np.array(bits, np.uint32), step(sg.tensor(given)).numpy().view(np.uint32))
+
+
 @pytest.mark.slow
 def test_errors_say_what_was_asked_and_what_to_do(visit: Any, tmp_path: Path) -> None:
     exported(tmp_path)

@@ -17,10 +17,9 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-import numpy as np
-
 from ..dtypes import DType, bool_, float32
 from ..errors import CompileError
+from ..graph.floats import float_text
 from ..graph.index import Index, flatten, number, opaque, render, unflatten, variable
 from ..graph.leaves import Constant, Iota
 from ..graph.node import Node
@@ -34,7 +33,7 @@ from ..primitives.window import Unwindow
 from ..symbolic_sizes import Varying, varies
 
 Indices = tuple[Index, ...]
-ZERO = re.compile(r"(?:vec4<f32>\()?\(?-?0\.0\)*")  # as `literal` writes it
+ZERO = re.compile(r"(?:vec4<f32>\()?(?:0\.0|sg_bits\(0x80000000u\))\)*")  # as `literal` writes it
 ZERO_TIMES = {
     "mul": 2,
     "div": 2,
@@ -812,14 +811,10 @@ def literal(value: float, dtype: DType, functions: set[str]) -> str:
             return f"{int(value)}u"
         return f"i32({int(value)})" if value < 0 else f"{int(value)}"
     assert dtype is float32, dtype
-    with np.errstate(over="ignore"):
-        number = np.float32(value)
-    if not np.isfinite(number):
+    text, from_bits = float_text(value, "sg_bits")
+    if from_bits:
         functions.add("sg_bits")
-        return f"sg_bits({int(number.view(np.uint32)):#x}u)"
-    text = str(number)
-    text = text if "." in text or "e" in text else text + ".0"
-    return f"({text})" if text.startswith("-") else text
+    return text
 
 
 def narrowed(text: str, dtype: DType, vector: bool = False) -> str:

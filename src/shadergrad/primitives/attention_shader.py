@@ -25,7 +25,7 @@ from .attention_tiles import (
     choose_tile,
     place_of_result,
 )
-from .attention_writer import Writer
+from .attention_writer import PREAMBLE, Writer, scale_text
 from .call import CallKernel
 
 JOINED = 256  # vec4s of the gradients that a workgroup adds up
@@ -241,7 +241,7 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ch
     w.onto("dq", of_queries, "k", "c0", next_keys)
     w.add("}")
     w.add(f"let result_at = {_start_of(places[0])};")
-    w.store("dq", of_queries, "r0", p.rows, places[0], lambda _: repr(float(p.scale)))
+    w.store("dq", of_queries, "r0", p.rows, places[0], lambda _: scale_text(p))
     w.add("}")
     return _kernel_of_gradients(w, for_keys + for_queries, 14)
 
@@ -300,7 +300,7 @@ if (t < {queries}) {{
     {seen}
     sum += shares[{2 * keys} + share * {queries} + t];
   }}
-  result[{goal(places[0], p.rows, "t")}] = sum * {float(p.scale)!r};
+  result[{goal(places[0], p.rows, "t")}] = sum * {scale_text(p)};
 }} else if (t < {queries + keys}) {{
   let u = t - {queries};
   result[{goal(places[1], p.columns, "u")}] = shares[u];
@@ -312,7 +312,7 @@ if (t < {queries}) {{
         body,
         JOINED,
         -(-(queries + 2 * keys) // JOINED),
-        "",
+        PREAMBLE if "of_bits" in body else "",
         frozenset(("shares", "result")),
         of.count * queries * LANES,
     )
@@ -371,7 +371,7 @@ def _over_queries(
 
 
 def _store_of_keys(w: Writer, name: str, of_keys: Tile, place: Layout) -> None:
-    factor = repr(float(w.p.scale)) if name == "dk" else "1.0"
+    factor = scale_text(w.p) if name == "dk" else "1.0"
     w.store(name, of_keys, "c0", w.p.columns, place, lambda _: factor)
 
 

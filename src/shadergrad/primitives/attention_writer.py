@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..graph.floats import float_text
 from .attention_tiles import LANES, AttentionChoice, Layout, Load, Problem, Tile, choose_tile, kept_from
 
 UNROLL = 8  # steps of a contraction that are written out
@@ -36,6 +37,11 @@ fn put(at: i32, value: vec4<f32>) {
 """
 
 Factor = Callable[[int], str]  # of a thread's row, by its number
+
+
+def scale_text(p: Problem) -> str:
+    """The factor of the scores, also where it is infinite or NaN."""
+    return float_text(p.scale, "of_bits")[0]
 
 
 class Writer:
@@ -264,7 +270,7 @@ class Writer:
             self.add(f"let row_{i} = r0 + {self.row(tile, i)};")
             for q in range(tile.broad // LANES):
                 s = f"s_{i}_{q}"
-                value = f"{s} * {float(p.scale)!r}"
+                value = f"{s} * {scale_text(p)}"
                 if p.mask is not None:
                     mask = self.mask_of(f"min(row_{i}, {p.rows - 1})", q) if p.mask[2] else f"mask_{q}"
                     value = f"{value} + {mask}"
