@@ -350,7 +350,7 @@ def test_code_that_others_may_have_written_is_not_run(
     harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(llvm, "config", replace(llvm.config, cache=str(tmp_path)))
-    monkeypatch.setattr(llvm, "_warned", [tmp_path])
+    monkeypatch.setattr(llvm.files, "warned", [tmp_path])
     llvm.Code().addresses([TEXT])
     (file,) = (tmp_path / "native").iterdir()
     if harm == "torn":
@@ -403,3 +403,21 @@ def test_a_planted_fault_is_seen(fault: str, computes: Any, monkeypatch: pytest.
     except Exception:  # a text that is no IR is seen, too
         same = False
     assert not same
+
+
+# -- other processors
+
+
+def test_kernels_compile_for_web_assembly(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A map, rows and a product, as the cpu device has them."""
+    texts: list[str] = []
+    loaded = cpu.Native
+    monkeypatch.setattr(cpu, "Native", lambda found: texts.extend(found.texts) or loaded(found))
+    computes("native")
+    x = sg.tensor(np.ones((5, 7, 33), np.float32))
+    assert np.isfinite(((x.exp() * 2).softmax(2) @ x.transpose(1, 2).erf() @ x).numpy()).all()
+    assert len(texts) > 2
+    for text in texts:
+        code = llvm.code().object_for(text, "wasm32-unknown-unknown", "+simd128")
+        assert code.startswith(b"\0asm\1\0\0\0")
+        assert b"\xfd" in code, "no instruction of vectors"

@@ -15,12 +15,12 @@ import pytest
 
 from shadergrad.compile import plan_cache
 from shadergrad.compile.pipeline import compile_graph
-from shadergrad.compile.plan_cache import DIGEST
 from shadergrad.dtypes import float32
 from shadergrad.graph.capture import Graph
 from shadergrad.graph.leaves import Placeholder
 from shadergrad.graph.node import Node
 from shadergrad.plan import Plan
+from shadergrad.system.private_files import DIGEST
 from shadergrad.target import NUMPY, PORTABLE, Target
 
 Count = Callable[[], int]
@@ -167,7 +167,7 @@ def test_a_plan_that_does_not_fit_its_graph_is_compiled_anew(
 def test_what_others_may_have_written_is_left_alone_with_one_warning(
     tmp_path: Path, compilations: Count, monkeypatch: pytest.MonkeyPatch, what: str, how: str
 ) -> None:
-    monkeypatch.setattr(plan_cache, "_warned", [])
+    monkeypatch.setattr(plan_cache.files, "warned", [])
     before = os.umask(0)
     try:
         first = compiled(long_graph(), PORTABLE)

@@ -2,10 +2,8 @@
 
 A file holds one plan, named by a digest of all that it was compiled from: the graph (primitives with all parameters, shapes,
 dtypes, how they hang together), the target (which is all that the compiler knows of a device), and the texts of the
-compiler itself. A file is written whole or not at all, begins with a digest of its content, and is compiled anew where that does
-not fit; so two writers, a torn file and another version do no harm. The digest says that a file is whole, not who wrote it:
-a folder or file that is another user's, or that others may write, is left alone, with one warning. A plan that does not fit
-its graph is compiled anew. Not kept: small graphs, those of the cpu device, and those
+compiler itself. Files are the user's alone and whole (`system/private_files.py`), so two writers, a torn file and another version do
+no harm. A plan that does not fit its graph is compiled anew. Not kept: small graphs, those of the cpu device, and those
 with primitives that are not the library's own.
 """
 
@@ -13,8 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import warnings
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -32,14 +28,11 @@ from ..graph.capture import Graph
 from ..graph.node import topological
 from ..graph.primitive import Primitive, to_data
 from ..plan import FORMAT, Plan
-from ..system import atomic_files
-from ..system.ownership import why_not_private
+from ..system.private_files import PrivateFiles, make_room
 from ..target import Target
 
 MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
 FEWEST_NODES = 64  # what is smaller is compiled faster than it is found
-DIGEST = hashlib.sha256().digest_size
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 PACKAGE = Path(__file__).parents[1]
 TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py", "explanation.py")  # what a plan is made by
 
@@ -50,6 +43,11 @@ class CacheWarning(UserWarning):
 
 class CacheError(ShadergradError, OSError):
     """A plan that cannot be kept."""
+
+
+files = PrivateFiles(
+    "the plan cache is not used: {} {}, and a plan is a program that the GPU runs.", CacheWarning, CacheError
+)
 
 
 def compiled(
@@ -74,31 +72,7 @@ def _folder() -> Path | None:
     if config.debug or verify.enabled or symbolic_sizes.follows:  # texts with marks are for one process
         return None
     folder = config.kept("plans")
-    if folder is None:
-        return None
-    try:
-        complaint = why_not_private(folder.stat())
-    except OSError:
-        return folder  # it is not there yet
-    if complaint is None:
-        return folder
-    _warn(folder, complaint)
-    return None
-
-
-def _warn(path: Path, complaint: str) -> None:
-    """Once in a process."""
-    if not _warned:
-        _warned.append(path)
-        warnings.warn(
-            f"the plan cache is not used: {path} {complaint}, and a plan is a program that the GPU runs. "
-            f"Hint: look into it or delete it, then chmod 700 the folder and 600 its files; or set SHADERGRAD_CACHE.",
-            CacheWarning,
-            stacklevel=2,
-        )
-
-
-_warned: list[Path] = []
+    return None if folder is None else files.usable(folder)
 
 
 def name_of(graph: Graph, target: Target) -> str | None:
@@ -144,23 +118,15 @@ def _version() -> str:
 
 def _read(path: Path) -> tuple[Plan, list[int]] | None:
     """The plan of a file; None where there is no whole one."""
+    packed = files.read(path)
+    if packed is None:
+        return None
     try:
-        with open(os.open(path, os.O_RDONLY | _NO_LINK), "rb") as file:
-            status = os.fstat(file.fileno())
-            if (complaint := why_not_private(status)) is not None:
-                _warn(path, complaint)
-                return None
-            data = file.read()
-        digest, packed = data[:DIGEST], data[DIGEST:]
-        if hashlib.sha256(packed).digest() != digest:
-            return None
         kept, notes, text = json.loads(zlib.decompress(packed))
         plan = replace(Plan.from_json(text), notes=tuple(map(Note.from_data, notes)))
-        found = plan, [int(k) for k in kept]
-        os.utime(path)  # used now
-    except (OSError, zlib.error, PlanError, ValueError, TypeError, KeyError):
+        return plan, [int(k) for k in kept]
+    except (zlib.error, PlanError, ValueError, TypeError, KeyError):
         return None
-    return found
 
 
 def _fits(plan: Plan, kept: list[int], graph: Graph, target: Target) -> bool:
@@ -179,27 +145,5 @@ def _write(path: Path, plan: Plan, kept: Iterable[int]) -> None:
     """Keep a plan, and make room for it. Raises CacheError where the disk does not take it."""
     notes = [note.to_data() for note in plan.notes]
     packed = zlib.compress(json.dumps([list(kept), notes, plan.to_json()]).encode(), 1)
-    with suppress(OSError):  # the user's alone, whatever the umask; what cannot be made is said below
-        path.parent.parent.mkdir(parents=True, exist_ok=True)
-        path.parent.mkdir(mode=0o700)
-    with atomic_files.replacing(path, CacheError) as file:
-        if hasattr(os, "fchmod"):
-            os.fchmod(file.fileno(), 0o600)
-        file.write(hashlib.sha256(packed).digest() + packed)
-    _make_room(path.parent)
-
-
-def _make_room(folder: Path) -> None:
-    """Take away those used longest ago, while all take more than they may."""
-    files = []
-    for entry in folder.iterdir():
-        with suppress(OSError):  # another process took it away
-            status = entry.stat()
-            files.append((status.st_mtime, status.st_size, entry))
-    total = sum(size for _, size, _ in files)
-    for _, size, entry in sorted(files, key=lambda f: f[0]):
-        if total <= MOST_BYTES:
-            break
-        with suppress(OSError):
-            entry.unlink()
-            total -= size
+    files.write(path, packed)
+    make_room(path.parent, MOST_BYTES)

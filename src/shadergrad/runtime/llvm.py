@@ -1,8 +1,7 @@
 """Machine code from texts in LLVM IR, by llvmlite. In: texts, each of which defines `kernel`. Out: their addresses in this process.
 
 The only module that imports llvmlite, which is optional. Object code is kept on disk, in a file named by a digest of the text, the
-processor with its features, and LLVM's version. It is machine code that this process runs: a folder or file that is another user's, or
-that others may write, is left alone, with one warning; a file that is torn is compiled anew.
+processor with its features, and LLVM's version. Files are the user's alone and whole (`system/private_files.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import hashlib
 import importlib
 import os
 import threading
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -22,13 +20,10 @@ from typing import Any
 
 from ..config import config
 from ..errors import ShadergradError
-from ..system import atomic_files
-from ..system.ownership import why_not_private
+from ..system.private_files import PrivateFiles, make_room
 
 MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
-DIGEST = hashlib.sha256().digest_size
 LEVEL = 2  # of LLVM's optimization; loops are vectors already
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # nobody in a child will let it go
     os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
@@ -40,6 +35,13 @@ class CodeCacheWarning(UserWarning):
 
 class CodeCacheError(ShadergradError, OSError):
     """Machine code that cannot be kept."""
+
+
+files = PrivateFiles(
+    "compiled kernels on disk are not used: {} {}, and they are code that this process runs.",
+    CodeCacheWarning,
+    CodeCacheError,
+)
 
 
 @cache
@@ -76,7 +78,12 @@ class Code:
     def addresses(self, texts: Sequence[str]) -> list[int]:
         """Where the functions of texts begin, compiled where they are new."""
         with _lock:
-            return [self._address(text) for text in texts]
+            before = self.compiled
+            found = [self._address(text) for text in texts]
+            folder = _folder() if self.compiled > before else None
+            if folder is not None:
+                make_room(folder, MOST_BYTES)
+            return found
 
     def _address(self, text: str) -> int:
         name = hashlib.sha256(f"{self._processor} {text}".encode()).hexdigest()
@@ -87,13 +94,13 @@ class Code:
 
     def _load(self, name: str, text: str) -> int:
         folder = _folder()
-        code = None if folder is None else _read(folder / name)
+        code = None if folder is None else files.read(folder / name)
         if code is None:
             code = self._compile(text)
             self.compiled += 1
             if folder is not None:
                 with suppress(CodeCacheError):  # a disk that is full, or read-only, costs time and nothing else
-                    _write(folder / name, code)
+                    files.write(folder / name, code)
         else:
             self.found += 1
         self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(code))
@@ -101,26 +108,30 @@ class Code:
         return self._engine.get_function_address(f"k{name}")
 
     def _compile(self, text: str) -> bytes:
-        llvm = self._llvm
-        module = llvm.parse_assembly(text, llvm.create_context())
-        module.triple = llvm.get_default_triple()
-        module.data_layout = str(self._machine.target_data)
-        options = llvm.create_pipeline_tuning_options(speed_level=LEVEL)
-        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-        passes = llvm.create_pass_builder(self._machine, options)
-        passes.getModulePassManager().run(module, passes)
-        return self._machine.emit_object(module)
+        return self._machine.emit_object(self._optimized(text, self._machine))
+
+    def object_for(self, text: str, triple: str, features: str) -> bytes:
+        """The object file of a text for another processor: object_for(text, "wasm32-unknown-unknown", "+simd128")."""
+        self._llvm.initialize_all_targets()
+        self._llvm.initialize_all_asmprinters()
+        machine = self._llvm.Target.from_triple(triple).create_target_machine(features=features, opt=LEVEL)
+        return machine.emit_object(self._optimized(text, machine))
 
     def assembly(self, text: str) -> str:
         """The processor's instructions, for people."""
+        return self._machine.emit_assembly(self._optimized(text, self._machine))
+
+    def _optimized(self, text: str, machine: Any) -> Any:
+        """The module of a text for a processor. Loops are vectors already, so LLVM looks for none."""
         llvm = self._llvm
         module = llvm.parse_assembly(text, llvm.create_context())
-        module.triple = llvm.get_default_triple()
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
         options = llvm.create_pipeline_tuning_options(speed_level=LEVEL)
         options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-        passes = llvm.create_pass_builder(self._machine, options)
+        passes = llvm.create_pass_builder(machine, options)
         passes.getModulePassManager().run(module, passes)
-        return self._machine.emit_assembly(module)
+        return module
 
 
 @cache
@@ -138,54 +149,4 @@ FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int6
 def _folder() -> Path | None:
     """Where object code is kept; None where nothing is to be."""
     folder = config.kept("native")
-    if folder is None:
-        return None
-    try:
-        complaint = why_not_private(folder.stat())
-    except OSError:
-        return folder  # it is not there yet
-    if complaint is None:
-        return folder
-    _warn(folder, complaint)
-    return None
-
-
-_warned: list[Path] = []
-
-
-def _warn(path: Path, complaint: str) -> None:
-    """Once in a process."""
-    if not _warned:
-        _warned.append(path)
-        warnings.warn(
-            f"compiled kernels on disk are not used: {path} {complaint}, and they are code that this process runs. "
-            "Hint: look into it or delete it, then chmod 700 the folder and 600 its files; or set SHADERGRAD_CACHE.",
-            CodeCacheWarning,
-            stacklevel=2,
-        )
-
-
-def _read(path: Path) -> bytes | None:
-    """The object code of a file; None where there is no whole one."""
-    try:
-        with open(os.open(path, os.O_RDONLY | _NO_LINK), "rb") as file:
-            if (complaint := why_not_private(os.fstat(file.fileno()))) is not None:
-                _warn(path, complaint)
-                return None
-            data = file.read()
-        os.utime(path)  # used now
-    except OSError:
-        return None
-    digest, packed = data[:DIGEST], data[DIGEST:]
-    return packed if hashlib.sha256(packed).digest() == digest else None
-
-
-def _write(path: Path, packed: bytes) -> None:
-    """Keep object code. Raises CodeCacheError where the disk does not take it."""
-    with suppress(OSError):  # the user's alone, whatever the umask; what cannot be made is said below
-        path.parent.parent.mkdir(parents=True, exist_ok=True)
-        path.parent.mkdir(mode=0o700)
-    with atomic_files.replacing(path, CodeCacheError) as file:
-        if hasattr(os, "fchmod"):
-            os.fchmod(file.fileno(), 0o600)
-        file.write(hashlib.sha256(packed).digest() + packed)
+    return None if folder is None else files.usable(folder)
