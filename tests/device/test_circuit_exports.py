@@ -344,3 +344,33 @@ def test_dot_puts_the_circle_at_the_inverted_operand():
     assert "x0 -> g0 [arrowhead=odot];" in to_dot(Circuit(2, [(4, 0, 1)], [2]))
     assert 'label="NOT"' in to_dot(Circuit(2, [(10, 0, 1)], [2]))
     assert "x0" not in to_dot(Circuit(2, [(10, 0, 1)], [2]))
+
+
+# -- names
+
+
+@pytest.mark.parametrize("name", ["small", "wire", "module", "logic", "x", "g0", "x12", "y"])
+def test_names_that_verilog_or_the_module_reserves_are_refused(name: str) -> None:
+    with pytest.raises(CircuitError, match=r"reserves|names its wires") as refused:
+        to_verilog(Circuit(2, [(6, 0, 1)], [2]), name)
+    assert f"Hint: another one, such as {name}_circuit" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["fn", "module", "array", "u32", "wgsl", "self", "x", "g1"])
+def test_names_that_wgsl_or_the_function_reserves_are_refused(name: str) -> None:
+    with pytest.raises(CircuitError, match="WGSL"):
+        to_wgsl(Circuit(2, [(6, 0, 1)], [2]), name)
+
+
+@pytest.mark.parametrize("name", ["small_circuit", "xor2", "main", "vec", "Module", "gate", "y_x"])
+def test_every_name_that_is_taken_compiles_as_verilog(name: str, tmp_path: Path) -> None:
+    text = to_verilog(Circuit(2, [(6, 0, 1)], [2]), name)
+    bench = f"""
+module bench;
+    reg [1:0] x = 2'b01;
+    wire [0:0] y;
+    {name} dut(.x(x), .y(y));
+    initial begin #1 $display("%b", y); $finish; end
+endmodule
+"""
+    assert simulate(text, bench, tmp_path) == ["1"]

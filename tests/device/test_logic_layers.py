@@ -10,6 +10,7 @@ import pytest
 import shadergrad as sg
 from helpers import assert_close, grad_of
 from shadergrad import nn, optim
+from shadergrad.data import load_digits
 from shadergrad.errors import IndexRangeError, ShapeError
 from shadergrad.logic import GroupSum, LogicLayer, LogicNetwork, Thermometer, gates, wiring
 from shadergrad.nn.errors import ArgumentError
@@ -155,7 +156,110 @@ def test_gumbel_picks_gates_as_often_as_softmax_says() -> None:
     assert is_and.mean() == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.parametrize("mode", ["soft", "straight-through", "gumbel", "gumbel-hard"])
+def test_eval_hardens_every_mode_and_train_takes_it_back(mode: str, device: str) -> None:
+    network = LogicNetwork((5, 8, 4), "random", mode=mode, seed=2, device=device)
+    with sg.no_grad():
+        for layer in network.layers:
+            layer.logits.copy_(sg.randn(*layer.logits.shape, device=device))
+    bits = (values(16, 5, device=device) > 0.5).float()
+    expected = network.harden().evaluate(bits.numpy() > 0.5).tolist()
+    encode = Thermometer(5, 1, mode="soft", device=device)
+    assert not network.hard
+    assert network(bits).tolist() != expected or "hard" in mode or "straight" in mode
+    assert network.eval().hard
+    assert network(bits).tolist() == expected
+    assert set(encode.eval()(values(3, 5, device=device)).flatten().tolist()) <= {0.0, 1.0}
+    assert not network.train().hard
+    assert 0 < encode.train()(values(1, 5, device=device)).flatten().tolist()[0] < 1
+
+
+def test_the_mode_of_a_network_is_one_switch_that_compiled_steps_follow(device: str) -> None:
+    sg.manual_seed(1)
+    network = LogicNetwork((5, 8, 4), "random", init="gaussian", seed=2, device=device)
+    bits = (values(16, 5, device=device) > 0.5).float()
+    compiled = sg.compile(lambda x: network(x))
+    soft = compiled(bits).tolist()
+    network.mode = "hard"
+    assert [layer.mode for layer in network.layers] == ["hard", "hard"]
+    hard = compiled(bits).tolist()
+    assert hard == network.harden().evaluate(bits.numpy() > 0.5).tolist() != soft
+    network.mode = "soft"
+    assert compiled(bits).tolist() == soft
+    assert compiled(bits).tolist() != hard == (network.eval() and compiled(bits)).tolist()
+    network.layers[0].mode = "gumbel"
+    assert network.mode == "gumbel, soft"
+
+
+def test_switches_that_would_do_nothing_are_refused() -> None:
+    network, encode = LogicNetwork((5, 8, 4)), Thermometer(2, 2)
+    for module in (network, network.layers[0], encode):
+        with pytest.raises(ArgumentError, match="there is no mode 'firm'"):
+            module.mode = "firm"
+        with pytest.raises(ArgumentError, match=r"hard cannot be set. Hint: .mode = 'hard'"):
+            module.hard = True
+    with pytest.raises(ArgumentError, match="no mode 'gumbel'"):
+        encode.mode = "gumbel"
+
+
+# (mode, init, learning rate): each trains six layers, if it starts from gates that its noise leaves alone
+SIX = [
+    ("soft", "gaussian", 0.02),
+    ("soft", "residual", 0.05),
+    ("straight-through", "gaussian", 0.02),
+    ("gumbel", "residual", 0.1),
+    ("gumbel-hard", "residual", 0.1),
+]
+
+
+@pytest.mark.parametrize(("mode", "init", "rate"), SIX)
+def test_every_mode_trains_six_layers(mode: str, init: str, rate: float) -> None:
+    images, labels, test_images, test_labels = load_digits()
+    encode = Thermometer(64, 3, mode="hard", learned=False)
+    bits, test_bits = (encode(sg.tensor(x)).numpy() for x in (images, test_images))
+    sg.manual_seed(0)
+    network = LogicNetwork((192, *[600] * 6), "random", init=init, mode=mode, seed=0)
+    model = nn.Sequential(network, GroupSum(10, 6.0))
+    optimizer = optim.Adam(model.parameters(), lr=rate)
+
+    @sg.compile
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        rows = rng.integers(0, len(bits), 64)
+        step(sg.tensor(bits[rows]), sg.tensor(labels[rows]))
+    accuracy = (model.eval()(sg.tensor(test_bits)).numpy().argmax(-1) == test_labels).mean()
+    assert accuracy > 0.7
+
+
+def test_gumbel_noise_over_gaussian_logits_warns() -> None:
+    with pytest.warns(UserWarning, match="hardly learns. Hint: init='residual'"):
+        LogicNetwork((8, 8, 8, 8), init="gaussian", mode="gumbel")
+
+
 # -- networks
+
+
+def test_a_tau_that_is_a_parameter_is_trained(device: str) -> None:
+    x = values(3, 6, device=device)
+    tau = nn.Parameter(sg.tensor(2.0, device=device))
+    sums = GroupSum(3, tau)
+    assert [name for name, _ in sums.named_parameters()] == ["tau"]
+    assert_close(sums(x), GroupSum(3, 2.0)(x), 1e-6, 1e-6)
+    sums(x).sum().backward()
+    assert_close(grad_of(tau), -x.sum() / 4, 1e-5, 1e-6)
+    kept = GroupSum(3, sg.tensor([4.0], device=device))
+    assert "tau" in kept.state_dict()
+    assert not list(kept.parameters())
+    assert_close(kept(x), GroupSum(3, 4.0)(x), 1e-6, 1e-6)
+    with pytest.raises(ShapeError, match="one element, for all classes"):
+        GroupSum(3, sg.ones(3))
 
 
 def test_group_sums_count_the_votes_of_each_class(device: str) -> None:

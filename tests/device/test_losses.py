@@ -213,8 +213,8 @@ def test_every_function_of_a_loss_has_a_case() -> None:
         for name in vars(importlib.import_module(f"shadergrad.nn.functional.{room}"))
         if inspect.isfunction(getattr(F, name, None)) and name not in ("softplus", "linear")
     }
-    # an option is a function of tensors; and a distance is in the table of operators
-    tested_below = {"triplet_margin_with_distance_loss", "pdist"}
+    # an option is a function of tensors; a distance is in the table of operators; the focal loss is torchvision's
+    tested_below = {"triplet_margin_with_distance_loss", "pdist", "sigmoid_focal_loss"}
     assert public - tested_below <= {c.name for c in CASES}
 
 
@@ -394,6 +394,41 @@ def test_binary_cross_entropy_behind_a_product_looks_at_every_element(webgpu: st
     F.binary_cross_entropy(x @ w - 4, target).backward()
     with pytest.raises(sg.IndexRangeError, match="binary_cross_entropy"):
         w.grad.numpy()
+
+
+def plain_focal(x: torch.Tensor, t: torch.Tensor, alpha: float, gamma: float) -> torch.Tensor:
+    """The formula of the article, written with the probability of the target."""
+    p = torch.sigmoid(x)
+    of_target = p * t + (1 - p) * (1 - t)
+    weight = 1.0 if alpha < 0 else alpha * t + (1 - alpha) * (1 - t)
+    return -weight * (1 - of_target) ** gamma * (t * torch.log(p) + (1 - t) * torch.log(1 - p))
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize(("alpha", "gamma"), [(0.25, 2.0), (-1, 0.0), (0.6, 1.5)])
+def test_focal_losses_are_those_of_the_formula(alpha: float, gamma: float, reduction: str, device: str) -> None:
+    x, t = floats(3, 4) * 2, (probabilities(3, 4) > 0.5).astype(np.float64)
+    ours = sg.tensor(x.astype(np.float32), device=device, requires_grad=True)
+    found = F.sigmoid_focal_loss(ours, sg.tensor(t.astype(np.float32), device=device), alpha, gamma, reduction)
+    found.sum().backward()
+    theirs = torch.tensor(x, requires_grad=True)
+    wanted = plain_focal(theirs, torch.tensor(t), alpha, gamma)
+    wanted = {"none": wanted, "mean": wanted.mean(), "sum": wanted.sum()}[reduction]
+    wanted.sum().backward()
+    assert_close(found, wanted.detach().numpy(), 1e-4, 1e-6)
+    assert_close(grad_of(ours), grad_of(theirs).numpy(), 1e-4, 1e-6)
+
+
+def test_focal_losses_of_large_logits_are_finite_and_mistakes_are_named() -> None:
+    x = sg.tensor([-200.0, 200.0, 200.0], requires_grad=True)
+    loss = F.sigmoid_focal_loss(x, sg.tensor([1.0, 1.0, 0.0]))
+    loss.sum().backward()
+    assert_close(loss, np.array([50.0, 0.0, 150.0]), 1e-5, 1e-6)
+    assert np.isfinite(grad_of(x).numpy()).all()
+    with pytest.raises(ValueError, match="alpha is 2"):
+        F.sigmoid_focal_loss(x, x, alpha=2)
+    with pytest.raises(sg.ShapeError):
+        F.sigmoid_focal_loss(x, sg.zeros(2))
 
 
 INTEGERS = [

@@ -341,7 +341,7 @@ def test_minimize_handles_the_size_of_a_trained_network():
     circuit = random_circuit(np.random.default_rng(2), 1152, 4480, 128, window=600)
     smaller = minimize(circuit)
     assert len(smaller) < len(circuit) / 4
-    assert equivalent(circuit, smaller, patches=100_000)
+    assert equivalent(circuit, smaller, patches=100_000).counterexample is None  # too large for a proof
 
 
 # -- equivalence

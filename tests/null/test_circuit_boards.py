@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circuit_examples import life, naive_step, random_board, random_cell, random_circuit
-from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, minimize, packed_board
+from shadergrad.logic.circuit import (
+    BoardRunner,
+    CellCircuit,
+    Circuit,
+    CircuitError,
+    DeviceBoard,
+    NativeBoard,
+    minimize,
+    packed_board,
+)
 from shadergrad.logic.circuit.bit_packing import pack_board, unpack_board
 from shadergrad.logic.circuit.word_mapping import map_circuit
 
@@ -192,3 +201,11 @@ def test_a_board_may_be_damaged_between_steps():
 def test_what_is_no_board_is_refused(call, message):
     with pytest.raises(CircuitError, match=message):
         call()
+
+
+@pytest.mark.parametrize("board", [BoardRunner, NativeBoard, DeviceBoard])
+def test_a_board_of_what_is_no_rule_says_so(board):
+    with pytest.raises(CircuitError, match=rf"\[{board.__name__}\] a Circuit.* is no rule of a board"):
+        board(Circuit(9, [], [3]), 4, 4)
+    with pytest.raises(CircuitError, match="dict is no rule of a board; a CellCircuit is"):
+        board({}, 4, 4)

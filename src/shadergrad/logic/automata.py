@@ -66,9 +66,9 @@ class GateStack(Module):
         """Of each layer, (gates, 16)."""
         return [layer.logits.reshape(layer.n_gates, gates.GATES) for layer in self.layers]
 
-    def coefficients(self, hard: bool = False) -> sg.Tensor:
-        """Of all gates (n_gates, 4)."""
-        return _coefficients(self.logits(), hard)
+    def coefficients(self, hard: bool | None = None) -> sg.Tensor:
+        """Of all gates (n_gates, 4). hard: those of the most likely gates, without gradient; by default in eval()."""
+        return _coefficients(self.logits(), not self.training if hard is None else hard)
 
     def evaluate(self, x: sg.Tensor, coefficients: sg.Tensor) -> sg.Tensor:
         """All layers, as GateLayer.evaluate."""
@@ -246,10 +246,11 @@ class LogicCA(Module):
         found = [layer.kinds().reshape(-1) for net in (self.perception, self.update) for layer in net.layers]
         return int((~np.isin(np.concatenate(found), [gate_kinds.A, gate_kinds.B])).sum())
 
-    def coefficients(self, hard: bool = False) -> sg.Tensor:
+    def coefficients(self, hard: bool | None = None) -> sg.Tensor:
         """The coefficients of all gates, the perception's first (n_gates, 4); hard: those of the most likely gates, without
-        gradient."""
-        return _coefficients([*self.perception.logits(), *self.update.logits()], hard)
+        gradient; by default in eval()."""
+        chosen = not self.training if hard is None else hard
+        return _coefficients([*self.perception.logits(), *self.update.logits()], chosen)
 
     def masks(self, steps: int, height: int, width: int, key: np.ndarray | None = None) -> sg.Tensor:
         """The cells that change at each step, bool (steps, height, width, 1).
@@ -271,14 +272,14 @@ class LogicCA(Module):
         self,
         state: sg.Tensor,
         steps: int,
-        hard: bool = False,
+        hard: bool | None = None,
         checkpoint_every: int | None = None,
         coefficients: sg.Tensor | None = None,
         masks: sg.Tensor | None = None,
     ) -> sg.Tensor:
         """The state after `steps` steps.
 
-        coefficients (n_gates, 4): by default those of the logits, hard or not. masks (steps, height, width, 1): see masks();
+        coefficients (n_gates, 4): by default those of the logits, hard or not; hard is by default False in train() and True in eval(). masks (steps, height, width, 1): see masks();
         give the same masks to a soft and a hard rollout for comparison.
         checkpoint_every: keep a state for the backward pass only after this many steps, and recompute the steps between: less
         memory, a third more work, the same gradients. In a compiled step it saves nothing, because the plan computes equal

@@ -9,19 +9,18 @@ import numpy as np
 import shadergrad as sg
 
 from ..errors import ShapeError
-from ..nn import Module, Parameter
+from ..nn import Parameter
 from ..nn.errors import ArgumentError
+from .modes import Moded
 
-MODES = ("soft", "hard", "straight-through")
 
-
-class Thermometer(Module):
+class Thermometer(Moded):
     """`bits` thresholds for each of n numbers: bit k is 1 if the number is above threshold k.
 
     x (..., n) gives (..., n * bits), the bits of a number side by side. The parameter `thresholds` (n, bits) starts evenly
     spaced inside low..high, without the ends; fit() sets it to quantiles. With one bit it is a plain threshold.
     mode: "soft": sigmoid((x - threshold) / temperature). "hard": 0 or 1, without gradient for the thresholds.
-    "straight-through": 0 or 1, with the gradient of "soft". learned=False keeps the thresholds as they are.
+    "straight-through": 0 or 1, with the gradient of "soft". In eval() every mode computes as "hard". learned=False keeps the thresholds as they are.
     Raises ArgumentError for arguments out of range, ShapeError for another last axis.
 
     >>> encode = sg.logic.Thermometer(2, 3, mode="hard")  # thresholds at 0.25, 0.5 and 0.75
@@ -30,6 +29,7 @@ class Thermometer(Module):
     """
 
     thresholds: sg.Tensor
+    modes = ("soft", "hard", "straight-through")
 
     def __init__(
         self,
@@ -47,8 +47,6 @@ class Thermometer(Module):
             raise ArgumentError(f"[Thermometer] {n} numbers of {bits} bits; both must be at least 1.")
         if not low < high:
             raise ArgumentError(f"[Thermometer] the range {low} to {high} is empty.")
-        if mode not in MODES:
-            raise ArgumentError(f"[Thermometer] there is no mode {mode!r}; choose of {', '.join(MODES)}.")
         if not temperature > 0:
             raise ArgumentError(f"[Thermometer] the temperature is {temperature}; it must be positive.")
         self.n, self.bits, self.mode, self.temperature = n, bits, mode, float(temperature)
@@ -73,7 +71,7 @@ class Thermometer(Module):
             raise ShapeError(f"[Thermometer] x is {tuple(x.shape)}; its last axis must have the {self.n} numbers.")
         above = x.unsqueeze(-1) - self.thresholds
         result = (above.detach() > 0).to(dtype=above.dtype)
-        if self.mode != "hard":
+        if not self.hard:
             soft = (above / self.temperature).sigmoid()
             result = soft if self.mode == "soft" else result + (soft - soft.detach())
         return result.reshape(*x.shape[:-1], self.n * self.bits)

@@ -7,6 +7,7 @@ In: values in [0, 1], (..., n_in). Out: values in [0, 1], (..., n_out). Source: 
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -24,11 +25,11 @@ from .circuit import Circuit
 from .fused import cell as fused_cell
 from .fused import network
 from .fused.layers import fits
+from .modes import Moded, checked_mode, refused_hard
 
 PASS_THROUGH_LOGIT = 10.0  # softmax gives the gate A 0.99932
 INITS = ("pass-through", "residual", "gaussian")
 MOST_READERS = 32  # of one input; where one has more, the scattered sum sorts the wires at every step
-MODES = ("soft", "hard", "straight-through", "gumbel")
 
 
 class GateLayer(Module):
@@ -144,16 +145,18 @@ class ReadWires(Function):
         return found.reshape(*g.shape[:axis], most, n_in, *g.shape[axis + 1 :]).sum(axis), None, None, None
 
 
-class LogicLayer(GateLayer):
+class LogicLayer(Moded, GateLayer):
     """n_out learned gates on n_in wires: x (..., n_in) gives (..., n_out).
 
     wiring: "unique", "random", "moore", drawn with `key` (two uint32 words) or `seed`; or the pair (a, b).
-    init: see GateLayer. mode:
+    init: see GateLayer. mode, which may be set later, too:
     - "soft": the mixture of all gates by softmax(logits).
     - "hard": the most likely gate; the gradient reaches x but not the logits.
     - "straight-through": the most likely gate, with the mixture's gradient for the logits.
     - "gumbel": the mixture by softmax((logits + Gumbel noise) / temperature), new noise at every call (Jang and others,
-      2017); in eval(), as "hard".
+      2017).
+    - "gumbel-hard": the most likely gate of that mixture, with its gradient.
+    In eval() every mode computes as "hard".
     Raises ArgumentError, IndexRangeError or ShapeError for wires that do not fit.
 
     >>> layer = sg.logic.LogicLayer(2, 1, wiring=([0], [1]), mode="hard")
@@ -177,21 +180,20 @@ class LogicLayer(GateLayer):
     ) -> None:
         wires = _wires(wiring, n_in, n_out, key, seed) if isinstance(wiring, str) else wiring
         super().__init__(n_in, n_out, wires, init, device=device)
-        if mode not in MODES:
-            raise ArgumentError(f"[LogicLayer] there is no mode {mode!r}; choose of {', '.join(MODES)}.")
         if not temperature > 0:
             raise ArgumentError(f"[LogicLayer] the temperature is {temperature}; it must be positive.")
         self.mode, self.temperature = mode, float(temperature)
 
     def coefficients(self) -> sg.Tensor:
-        """The gates' coefficients (n_out, 4), by the mode."""
+        """The gates' coefficients (n_out, 4), by the mode; in eval() the hard ones."""
+        if self.hard:
+            return gates.hard_coefficients(self.logits)
         if self.mode == "soft":
             return gates.coefficients(self.logits)
         if self.mode == "straight-through":
             return gates.straight_through(self.logits)
-        if self.mode == "gumbel" and self.training:
-            return gates.coefficients((self.logits + _gumbel_like(self.logits)) / self.temperature)
-        return gates.hard_coefficients(self.logits)
+        noisy = (self.logits + _gumbel_like(self.logits)) / self.temperature
+        return gates.coefficients(noisy) if self.mode == "gumbel" else gates.straight_through(noisy)
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
         """The outputs (..., n_out) of x (..., n_in), by the mode. Raises ShapeError for another last axis."""
@@ -205,17 +207,28 @@ class LogicLayer(GateLayer):
 class GroupSum(Module):
     """Sums of k equal groups of the last axis, divided by tau: (..., n) gives (..., k), scores for k classes.
 
-    Raises ArgumentError for a k below 1 or a tau that is not positive, ShapeError for an axis that k does not divide.
+    tau: a number; a Parameter of one element, which is trained; or a tensor of one element, a buffer.
+    Raises ArgumentError for a k below 1 or a tau that is not positive, ShapeError for an axis that k does not divide, or a tau of
+    more elements.
 
     >>> sg.logic.GroupSum(2, tau=2.0)(sg.tensor([1.0, 1.0, 0.0, 1.0]))
     tensor([1. , 0.5])
     """
 
-    def __init__(self, k: int, tau: float = 1.0) -> None:
+    tau: Any
+
+    def __init__(self, k: int, tau: float | sg.Tensor = 1.0) -> None:
         super().__init__()
-        if k < 1 or not tau > 0:
-            raise ArgumentError(f"[GroupSum] k is {k} and tau {tau}; k must be at least 1 and tau positive.")
-        self.k, self.tau = k, float(tau)
+        if isinstance(tau, sg.Tensor) and tau.numel() != 1:
+            raise ShapeError(f"[GroupSum] tau is {tuple(tau.shape)}; it has one element, for all classes.")
+        value = float(tau.detach().item() if isinstance(tau, sg.Tensor) else tau)
+        if k < 1 or not value > 0:
+            raise ArgumentError(f"[GroupSum] k is {k} and tau {value}; k must be at least 1 and tau positive.")
+        self.k = k
+        if isinstance(tau, sg.Tensor) and not isinstance(tau, Parameter):
+            self.register_buffer("tau", tau)
+        else:
+            self.tau = tau if isinstance(tau, Parameter) else value
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
         """The scores (..., k) of (..., n)."""
@@ -223,18 +236,19 @@ class GroupSum(Module):
             raise ShapeError(
                 f"[GroupSum] x is {tuple(input.shape)}: its last axis does not part into {self.k} equal groups."
             )
-        return input.reshape(*input.shape[:-1], self.k, input.shape[-1] // self.k).sum(-1) / self.tau
+        tau = self.tau.reshape(()) if isinstance(self.tau, sg.Tensor) else self.tau
+        return input.reshape(*input.shape[:-1], self.k, input.shape[-1] // self.k).sum(-1) / tau
 
     def extra_repr(self) -> str:
         """The text in brackets of the printed module."""
-        return f"k={self.k}, tau={self.tau}"
+        return f"k={self.k}, tau={self.tau.item() if isinstance(self.tau, sg.Tensor) else self.tau}"
 
 
 class LogicNetwork(Module):
     """A stack of logic layers: x (..., sizes[0]) gives (..., sizes[-1]).
 
     sizes: the number of inputs, then of the gates of each layer. Every layer has its own wires, from `key` or `seed`. wiring,
-    init, mode and temperature apply to all layers, as in LogicLayer.
+    init, mode and temperature apply to all layers, as in LogicLayer; setting `mode` sets that of every layer.
     fused: whether all layers are one kernel; by default if their values fit into a GPU's workgroup memory (layers of up to
     about 1,000 gates). Unfused layers support second derivatives and hooks.
     Raises ArgumentError for sizes without a layer, or fused=True if impossible.
@@ -267,6 +281,12 @@ class LogicNetwork(Module):
             left, own = wiring_of.split(left)
             self.layers.append(LogicLayer(n_in, n_out, wiring, init, mode, own, temperature=temperature, device=device))
 
+        if mode.startswith("gumbel") and init == "gaussian" and len(self.layers) > 2:
+            warnings.warn(
+                f"[LogicNetwork] {len(self.layers)} layers with mode={mode!r} and init='gaussian': the noise changes most gates at "
+                "every call, and the network hardly learns. Hint: init='residual', which starts from gates that the noise leaves alone.",
+                stacklevel=2,
+            )
         self.sizes = tuple(int(n) for n in sizes)
         can_be = fits(0, 0, self.sizes)
         if fused and not can_be:
@@ -277,6 +297,25 @@ class LogicNetwork(Module):
         self.fused = can_be if fused is None else fused
         self.prepare()
         self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
+
+    @property
+    def mode(self) -> str:
+        """The mode of all layers; where they differ, their modes, separated by commas. Setting it sets that of every layer."""
+        return ", ".join(dict.fromkeys(layer.mode for layer in self.layers))
+
+    @mode.setter
+    def mode(self, value: str) -> None:
+        for layer in self.layers:
+            layer.mode = checked_mode(self._get_name(), value, layer.modes)
+
+    @property
+    def hard(self) -> bool:
+        """Whether all layers compute bits now. To change it, set `mode`, or call eval() and train()."""
+        return all(layer.hard for layer in self.layers)
+
+    @hard.setter
+    def hard(self, value: Any) -> None:
+        raise refused_hard(self._get_name())
 
     def prepare(self) -> None:
         """Prepare the wires for the fused kernels. Call it after changing wires by hand."""

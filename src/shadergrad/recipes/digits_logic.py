@@ -87,7 +87,7 @@ def build(settings: Settings, device: str) -> Trainable:
         counts = count_gates(hardened)
         lines = [
             f"soft accuracy {100 * evaluate()['soft_accuracy']:.2f} %, hard accuracy {100 * hard_accuracy(small):.2f} % "
-            f"by the simplified circuit ({'equal to' if same else 'NOT EQUAL TO'} the hardened one)",
+            f"by the simplified circuit (beside the hardened one: {same})",
             f"gates: {counts.all} in all, {counts.active} active, {counts.reachable} reachable, "
             f"{counts.minimized} simplified; circuit.json, .c, .v, .wgsl, .dot, and hardened.json",
         ]

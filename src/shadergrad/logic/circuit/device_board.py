@@ -23,7 +23,7 @@ from .cell import CellCircuit
 from .circuit_files import from_json, to_json
 from .errors import CircuitError
 from .fire_masks import DIGITS, DrawFire
-from .packed_board import BoardRunner
+from .packed_board import BoardRunner, check_cell
 
 LONGEST_RUN = 32  # steps that one plan has
 FIRE_BYTES = 1 << 28  # of masks that are on the device at a time
@@ -111,7 +111,7 @@ class DeviceBoard:
     generator: draws the cells that fire (see `run`), by default the device's own.
     lanes, rows: words (1 or 4) and rows that a thread computes; None chooses. Steps are submitted without waiting; `read` and
     `words` wait.
-    Raises CircuitError for a board without cells, other lanes or rows, and a board that is larger than what the device lets a
+    Raises CircuitError for what is no CellCircuit, a board without cells, other lanes or rows, and a board that is larger than what the device lets a
     kernel see.
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))  # takes its western neighbour
@@ -132,6 +132,7 @@ class DeviceBoard:
         lanes: int | None = None,
         rows: int | None = None,
     ) -> None:
+        check_cell(cell, "DeviceBoard")
         if height < 1 or width < 1:
             raise CircuitError(f"[DeviceBoard] a board of {height} x {width} cells is empty.")
         if lanes not in (None, 1, VECTOR) or (rows is not None and rows < 1):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from .bit_packing import WORD, pack_last, unpack_last, words_for
 from .circuit import Circuit
-from .decision_diagrams import FALSE, DiagramLimit, Diagrams
+from .decision_diagrams import FALSE, MOST_INPUTS, DiagramLimit, Diagrams
 from .errors import CircuitError
 from .gate_kinds import XOR
 from .gate_order import evaluation_order, operands
@@ -37,21 +38,36 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """True if no difference was found. proved: whether equality is proved, by all assignments (`exhaustive`) or by decision
-    diagrams; otherwise it rests on `checked` random assignments.
+    """True if no difference was found; a warning says so if equality is not proved, either. proved: whether it is, by all
+    assignments (`exhaustive`) or by decision diagrams; otherwise it rests on `checked` random assignments. str() says what was
+    tried, and what came of it.
 
     >>> circuit = sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])
     >>> sg.logic.circuit.equivalent(circuit, circuit)
     Equivalence(counterexample=None, exhaustive=True, checked=4, proved=True)
+    >>> str(sg.logic.circuit.equivalent(circuit, circuit))
+    'proved equal on all 4 assignments'
     """
 
     counterexample: Counterexample | None
     exhaustive: bool
     checked: int
     proved: bool = False
+    gave_up: str = field(default="", repr=False)  # why the diagrams prove nothing
 
     def __bool__(self) -> bool:
+        if self.counterexample is None and not self.proved:
+            warnings.warn(f"[equivalent] {self}. Hint: read .proved.", stacklevel=2)
         return self.counterexample is None
+
+    def __str__(self) -> str:
+        if self.counterexample is not None:
+            return f"different, for the inputs {''.join(str(int(bit)) for bit in self.counterexample.inputs)}"
+        if self.exhaustive:
+            return f"proved equal on all {self.checked:,} assignments"
+        if self.proved:
+            return "proved equal by decision diagrams"
+        return f"not proved equal: no difference on {self.checked:,} random assignments, and {self.gave_up}"
 
 
 def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, seed: int = 0) -> Equivalence:
@@ -92,7 +108,9 @@ def _by_diagrams(left: Circuit, right: Circuit, checked: int) -> Equivalence:
         ours, theirs = (_diagrams_of(circuit, diagrams, order) for circuit in (left, right))
         differences = [d for a, b in zip(ours, theirs, strict=True) if (d := diagrams.gate(XOR, a, b)) != FALSE]
     except DiagramLimit:
-        return Equivalence(None, False, checked)
+        wide = left.inputs > MOST_INPUTS and len(order) > MOST_INPUTS
+        reason = f"of more than {MOST_INPUTS} inputs are not tried" if wide else f"would exceed {MOST_NODES:,} nodes"
+        return Equivalence(None, False, checked, gave_up=f"decision diagrams {reason}")
     if not differences:
         return Equivalence(None, False, checked, True)
     known = diagrams.example(differences[0])

@@ -13,7 +13,7 @@ SYNTAX = Syntax("wire {wire} = {value};", "1'b0", "1'b1")
 def to_verilog(circuit: Circuit, name: str = "circuit") -> str:
     """A module `NAME(x, y)`: y[k] is output k of the inputs x[0], x[1], .... Combinational.
 
-    Raises CircuitError for a name that is not an identifier.
+    Raises CircuitError for a name that is not an identifier, or that Verilog or the module reserves.
 
     >>> print(sg.logic.circuit.to_verilog(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]), name="xor2"))
     // 1 gates. Made by shadergrad.
@@ -24,7 +24,7 @@ def to_verilog(circuit: Circuit, name: str = "circuit") -> str:
         assign y[0] = g0;
     endmodule
     """
-    check_name(name, "to_verilog")
+    check_name(name, "to_verilog", "Verilog")
     loads = [f"wire x{i} = x[{i}];" for i in live_inputs(circuit)]
     stores = output_statements(circuit, lambda k, wire: f"assign y[{k}] = {wire};")
     return f"""// {len(circuit)} gates. Made by shadergrad.
@@ -49,6 +49,7 @@ def cell_to_verilog(cell: CellCircuit, height: int, width: int, name: str = "aut
     >>> [line.split()[1] for line in text.splitlines() if line.startswith("module")]
     ['shift_rule(input', 'shift_cell', 'shift_grid']
     """
+    check_name(name, "cell_to_verilog")
     grid = template("grid.v")
     sizes = {"HEIGHT": height, "WIDTH": width, "CHANNELS": cell.channels, "PERIODIC": int(cell.periodic)}
     for parameter, value in sizes.items():

@@ -20,7 +20,7 @@ _FUNCTIONS = {-1: "west", 0: "word", 1: "east"}
 def to_wgsl(circuit: Circuit, name: str = "circuit") -> str:
     """A function `NAME(x: array<u32, inputs>) -> array<u32, outputs>`, each bit of the words a cell of its own.
 
-    Raises CircuitError for a name that is not an identifier.
+    Raises CircuitError for a name that is not an identifier, or that WGSL or the function reserves.
 
     >>> print(sg.logic.circuit.to_wgsl(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]), name="xor2"))
     // 1 gates on 32-bit words. Made by shadergrad.
@@ -33,7 +33,7 @@ def to_wgsl(circuit: Circuit, name: str = "circuit") -> str:
         return y;
     }
     """
-    check_name(name, "to_wgsl")
+    check_name(name, "to_wgsl", "WGSL")
     loads = [f"let x{i} = x[{i}];" for i in live_inputs(circuit)]
     stores = output_statements(circuit, lambda k, wire: f"y[{k}] = {wire};")
     outputs = f"array<u32, {len(circuit.outputs)}>"

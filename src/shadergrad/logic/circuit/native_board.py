@@ -29,7 +29,7 @@ def find_compiler() -> str | None:
 class NativeBoard(Board):
     """A board that machine code steps; otherwise like BoardRunner. Minimize the automaton first.
 
-    compiler: its path or name; by default the first available of cc, gcc and clang. Raises CircuitError if there is none,
+    cell: a CellCircuit; CircuitError for anything else. compiler: its path or name; by default the first available of cc, gcc and clang. Raises CircuitError if there is none,
     or if it fails.
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))

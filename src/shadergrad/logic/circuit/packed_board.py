@@ -41,6 +41,22 @@ class Rule(Protocol):
     def check_state(self, state: np.ndarray, what: str) -> np.ndarray: ...
 
 
+def check_cell(cell: Any, what: str) -> Any:
+    """The rule of a board. Raises CircuitError for a circuit alone, and for anything else that is no rule."""
+    if isinstance(cell, Circuit):
+        raise CircuitError(
+            f"[{what}] a {cell!r} is no rule of a board: it has no border and no channels.\n"
+            "  Hint: CellCircuit(circuit) is one, if the circuit has 9 inputs an output. To evaluate a circuit on rows of bits: "
+            "circuit.evaluate(bits)."
+        )
+    missing = [name for name in ("circuit", "channels", "periodic", "check_state") if not hasattr(cell, name)]
+    if missing:
+        raise CircuitError(
+            f"[{what}] {type(cell).__name__} is no rule of a board; a CellCircuit is. Hint: model.harden() of a LogicCA."
+        )
+    return cell
+
+
 class Board:
     """A packed board: `words` are uint64 (channels, H, words), bit j of word k of a row is column 64 k + j.
 
@@ -54,6 +70,7 @@ class Board:
     """
 
     def __init__(self, cell: Rule, height: int, width: int) -> None:
+        check_cell(cell, type(self).__name__)
         if height < 1 or width < 1:
             raise CircuitError(f"[runner] a board of {height} x {width} cells is empty.")
         self.cell = cell

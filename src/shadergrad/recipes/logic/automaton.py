@@ -89,7 +89,7 @@ def evaluate(trained: Automaton) -> Results:
     hardened = trained.training.model.harden()
     simplified = hardened.minimized()
     same = equivalent(hardened.circuit, simplified.circuit, patches=CHECKED_PATCHES)
-    if not same:
+    if same.counterexample is not None:
         raise TrainingError(
             f"the simplified circuit is not the hardened one: they differ for {same.counterexample}. "
             "This is a bug of shadergrad; the checkpoint is safe."
