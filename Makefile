@@ -62,7 +62,7 @@ null: $(VENV)/.stamp-dev
 lint: style source-types  ## ruff, the formatter, pyright over src: changes nothing, installs no PyTorch
 
 source-types: $(VENV)/.stamp-lint
-	$(BIN)/pyright src
+	$(BIN)/pyright --threads $(JOBS) src
 
 style: $(VENV)/.stamp-lint
 	$(BIN)/ruff check
@@ -71,7 +71,7 @@ style: $(VENV)/.stamp-lint
 	$(BIN)/python scripts/results.py --check
 
 types: $(VENV)/.stamp-dev  ## pyright over src, tests, scripts, benchmarks and examples, which import PyTorch too
-	$(BIN)/pyright
+	$(BIN)/pyright --threads $(JOBS)
 
 javascript:  ## types and size of what pages run, by npm's typescript and esbuild
 	npx --yes --package typescript@7 tsc --project tests/web/tsconfig.json
