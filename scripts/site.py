@@ -108,6 +108,7 @@ NAVIGATION: Navigation = {  # four kinds of pages, by https://diataxis.fr: to le
         "PyTorch on any GPU": "docs/torch-device.md",
         "Coming from PyTorch": "docs/from-pytorch.md",
         "Train": "docs/training.md",
+        "Several processes": "docs/distributed.md",
         "Load data, write recipes": "docs/data.md",
         "Compile a step": "docs/compile.md",
         "Choose a device": "docs/devices.md",

@@ -93,6 +93,24 @@ def openmp_threads() -> int | None:
     return int(text) if re.fullmatch("[1-9][0-9]{0,3}", text) else None
 
 
+LAUNCHED = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_RUN_ID",
+)  # what torchrun says to each of its processes
+
+
+def launched_with(name: str) -> str:
+    """What the launcher of several processes has set, one of LAUNCHED; "" where it has not."""
+    assert name in LAUNCHED
+    return _value(name)
+
+
 def torch_home() -> Path:
     """The folder where PyTorch keeps what torch.hub has downloaded: $TORCH_HOME, or torch in the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")

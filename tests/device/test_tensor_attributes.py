@@ -60,7 +60,7 @@ def test_a_line_gives_what_it_gives_in_pytorch(line: str) -> None:
 
 
 REFUSED = ["x.cuda()", "x.bfloat16()", "t.tensor([1.0], dtype=t.bfloat16)", "t.nn.Linear(1, 1).cuda()", "t.nn.Linear(1, 1).bfloat16()",
-           "t.cuda.current_device()", "t.cuda.set_device(0)", "t.cuda.synchronize()", "t.distributed.init_process_group('gloo')",
+           "t.cuda.current_device()", "t.cuda.set_device(0)", "t.cuda.synchronize()", "t.distributed.init_process_group('gloo')", "t.distributed.barrier()",
            "t.set_default_dtype(t.int32)", "x.type('torch.cuda.FloatTensor')"]  # fmt: skip
 
 

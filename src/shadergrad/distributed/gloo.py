@@ -1,0 +1,129 @@
+"""Process groups by gloo, PyTorch's engine on hosts. In: a store, a rank and a number of processes. Out: an Engine.
+
+c10d's ProcessGroupGloo is called without PyTorch's Python layer above it, so that it works where the name torch stands for this
+library. Its tensors share memory with the arrays.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from .engines import Engine, Pending, ReduceOp
+from .errors import DistBackendError, NoGroupError
+from .library import c10d
+
+Explain = Callable[[BaseException], str]  # what is known of why an operation failed
+
+
+class Started(Pending):
+    """Work of gloo's, with the tensors that it writes to."""
+
+    def __init__(self, work: Any, tensors: Any, explain: Explain) -> None:
+        self._work, self._tensors, self._explain = work, tensors, explain
+
+    def wait(self, timeout: float | None = None) -> None:
+        try:
+            if timeout is None:
+                self._work.wait()
+            else:
+                self._work.wait(timedelta(seconds=timeout))
+        except RuntimeError as error:
+            raise DistBackendError(self._explain(error)) from error
+
+    def is_completed(self) -> bool:
+        return bool(self._work.is_completed())
+
+
+class Gloo(Engine):
+    """See the module. explain: what the group knows of a failure."""
+
+    name = "gloo"
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: float, explain: Explain) -> None:
+        self.rank, self.size = rank, size
+        self._store, self._timeout, self._explain = store, timeout, explain
+        self._numbers = itertools.count()
+        library = c10d()
+        self._c, self._tensor = library.classes, library.from_numpy
+        try:
+            self._group: Any = self._c.ProcessGroupGloo(store, rank, size, timedelta(seconds=timeout))
+        except RuntimeError as error:
+            raise DistBackendError(explain(error)) from error
+
+    def _start(self, make: Callable[[], Any], *tensors: Any) -> Pending:
+        if self._group is None:
+            raise NoGroupError("[distributed] this process group was destroyed.")
+        try:
+            return Started(make(), tensors, self._explain)
+        except RuntimeError as error:  # the connection is known to be broken
+            raise DistBackendError(self._explain(error)) from error
+
+    def _options(self, name: str, root: int | None = None, op: ReduceOp | None = None) -> Any:
+        options = getattr(self._c, f"{name}Options")()
+        if root is not None:
+            options.rootRank = root
+        if op is not None:
+            options.reduceOp = getattr(self._c.ReduceOp, op.name)
+        return options
+
+    def all_reduce(self, array: np.ndarray, op: ReduceOp) -> Pending:
+        tensor = self._tensor(array)
+        return self._start(lambda: self._group.allreduce([tensor], self._options("Allreduce", op=op)), tensor)
+
+    def reduce(self, array: np.ndarray, root: int, op: ReduceOp) -> Pending:
+        tensor = self._tensor(array)
+        return self._start(lambda: self._group.reduce([tensor], self._options("Reduce", root, op)), tensor)
+
+    def reduce_scatter(self, array: np.ndarray, out: np.ndarray, op: ReduceOp) -> Pending:
+        given, into = self._tensor(array.reshape(-1)), self._tensor(out.reshape(-1))
+        options = self._options("ReduceScatter", op=op)
+        return self._start(lambda: self._group._reduce_scatter_base(into, given, options), given, into)
+
+    def broadcast(self, array: np.ndarray, root: int) -> Pending:
+        tensor = self._tensor(array)
+        return self._start(lambda: self._group.broadcast([tensor], self._options("Broadcast", root)), tensor)
+
+    def all_gather(self, array: np.ndarray, out: np.ndarray) -> Pending:
+        given, into = self._tensor(array.reshape(-1)), self._tensor(out.reshape(-1))
+        return self._start(lambda: self._group._allgather_base(into, given, self._options("Allgather")), given, into)
+
+    def gather(self, array: np.ndarray, out: np.ndarray | None, root: int) -> Pending:
+        given = self._tensor(array)
+        rows = [] if out is None else [[self._tensor(row) for row in out.reshape(self.size, *array.shape)]]
+        return self._start(lambda: self._group.gather(rows, [given], self._options("Gather", root)), given, rows)
+
+    def scatter(self, array: np.ndarray | None, out: np.ndarray, root: int) -> Pending:
+        into = self._tensor(out)
+        rows = [] if array is None else [[self._tensor(row) for row in array.reshape(self.size, *out.shape)]]
+        return self._start(lambda: self._group.scatter([into], rows, self._options("Scatter", root)), into, rows)
+
+    def all_to_all(self, array: np.ndarray, out: np.ndarray) -> Pending:
+        given, into = self._tensor(array.reshape(-1)), self._tensor(out.reshape(-1))
+        options = self._options("AllToAll")
+        return self._start(lambda: self._group.alltoall_base(into, given, [], [], options), given, into)
+
+    def send(self, array: np.ndarray, peer: int, tag: int) -> Pending:
+        tensor = self._tensor(array)
+        return self._start(lambda: self._group.send([tensor], peer, tag), tensor)
+
+    def recv(self, array: np.ndarray, peer: int, tag: int) -> Pending:
+        tensor = self._tensor(array)
+        return self._start(lambda: self._group.recv([tensor], peer, tag), tensor)
+
+    def barrier(self) -> Pending:
+        return self._start(lambda: self._group.barrier(self._options("Barrier")))
+
+    def subgroup(self, ranks: Sequence[int], timeout: float | None) -> Engine | None:
+        store = self._c.PrefixStore(f"group{next(self._numbers)}", self._store)
+        if self.rank not in ranks:
+            return None
+        seconds = self._timeout if timeout is None else timeout
+        return Gloo(store, list(ranks).index(self.rank), len(ranks), seconds, self._explain)
+
+    def close(self) -> None:
+        self._group = None  # before Python ends: its threads must be gone by then

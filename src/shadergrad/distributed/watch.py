@@ -1,0 +1,135 @@
+"""A process that ends takes the others along: within seconds, with its number and its last error.
+
+Every process says through the store that it lives (`alive/RANK`, a count), and looks after the next one. What ends by an error writes
+`ended` first; what is killed stops counting. A process that learns of an end raises where it waits for the others, and if it does
+not wait for them, or cannot be woken, ends a little later.
+
+A process that works, or sleeps, goes on counting: slow ones are waited for as long as the timeout of the group allows. One that is
+stopped as a whole (SIGSTOP, a debugger) does not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+BEAT = 1.0  # seconds between two signs of life
+SILENT = 15.0  # seconds without one, after which a process counts as ended
+GRACE = 8.0  # seconds from the news of an end to this process's own
+EXIT = 1
+
+
+class Watch:
+    """The thread of one process. holds_store: the rank with which the store ends."""
+
+    def __init__(self, store: Any, rank: int, size: int, holds_store: int | None) -> None:
+        self._store, self._rank, self._size, self._holds_store = store, rank, size, holds_store
+        self._stopped = threading.Event()
+        self._news = ""
+        self._lock = threading.Lock()  # the store's client serves one call at a time
+        self._hook: Callable[..., Any] | None = None
+        self._set("alive/" + str(rank), "0")
+        self._thread = threading.Thread(target=self._run, name="shadergrad-watch", daemon=True)
+
+    def start(self) -> None:
+        self._hook = sys.excepthook
+        sys.excepthook = self._on_error
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._hook is not None and sys.excepthook == self._on_error:
+            sys.excepthook = self._hook
+        if threading.current_thread() is not self._thread:
+            self._thread.join(2 * BEAT)
+
+    def say_done(self) -> None:
+        """This process leaves in good order."""
+        with suppress(RuntimeError):
+            self._set(f"alive/{self._rank}", "done")
+
+    def say_ended(self, why: str) -> None:
+        """This process ends by an error: the first that says so is what others show."""
+        with suppress(RuntimeError), self._lock:
+            self._store.compare_set("ended", "", f"rank {self._rank}: {why}")
+
+    def explain(self, error: BaseException) -> str:
+        """What is known of why an operation failed, after a moment in which the process at fault may still speak."""
+        news = self._news
+        until = time.monotonic() + 2 * BEAT
+        while not news and time.monotonic() < until:
+            try:
+                news = self._read("ended")
+            except RuntimeError:
+                news = self._store_is_gone()
+            time.sleep(0.05)
+        own = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if news:
+            return f"[distributed] rank {self._rank} stops, for another process has ended: {news}\n  ({own})"
+        if "imed out" in own or "imeout" in own:
+            return f"[distributed] rank {self._rank} waited too long for the other processes: {own}"
+        return (
+            f"[distributed] rank {self._rank} stops, for another process has ended without a word (killed, or out of memory?), or "
+            f"left: {own}"
+        )
+
+    # -- within
+
+    def _set(self, key: str, value: str) -> None:
+        with self._lock:
+            self._store.set(key, value)
+
+    def _read(self, key: str) -> str:
+        with self._lock:
+            return self._store.get(key).decode() if self._store.check([key]) else ""
+
+    def _store_is_gone(self) -> str:
+        if self._holds_store is None:
+            return "the launcher, which holds the store, has ended"
+        return f"rank {self._holds_store}: it ended without a word (killed?), and the store with it"
+
+    def _run(self) -> None:
+        other = (self._rank + 1) % self._size
+        seen, since, count = "", time.monotonic(), 0
+        while not self._stopped.wait(BEAT):
+            count += 1
+            try:
+                self._set(f"alive/{self._rank}", str(count))
+                news = self._read("ended")
+                now = self._read(f"alive/{other}")
+            except RuntimeError:
+                if self._stopped.is_set():
+                    return
+                self._end(self._store_is_gone())
+                return
+            if now != seen:
+                seen, since = now, time.monotonic()
+            if not news and seen != "done" and time.monotonic() - since > SILENT:
+                news = f"rank {other}: no sign of life for {SILENT:g} s (killed, stopped, or its machine is lost)"
+                with suppress(RuntimeError), self._lock:
+                    self._store.compare_set("ended", "", news)
+            if news and not news.startswith(f"rank {self._rank}:"):
+                self._end(news)
+                return
+
+    def _end(self, news: str) -> None:
+        """Leave time for the error to be raised where this process waits, then end."""
+        self._news = news
+        if self._stopped.wait(GRACE):
+            return
+        print(
+            f"[distributed] rank {self._rank} ends, for another process has ended: {news}", file=sys.stderr, flush=True
+        )
+        os._exit(EXIT)
+
+    def _on_error(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+        text = str(error).strip().splitlines()
+        self.say_ended(f"{kind.__name__}{': ' + text[0] if text else ''}")
+        assert self._hook is not None
+        self._hook(kind, error, where)

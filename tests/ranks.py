@@ -1,0 +1,73 @@
+"""Several processes of one program: what torchrun does, without it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+SRC = Path(__file__).parents[1] / "src"
+
+
+@dataclass
+class Ended:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def start(source: str, count: int, *command: str, **environment: str) -> list[subprocess.Popen[str]]:
+    """Processes that run `source`, with RANK, WORLD_SIZE and where they meet in the environment. command: by default Python's."""
+    port = str(free_port())
+    program = [*(command or (sys.executable, "-c")), textwrap.dedent(source)]
+    started = []
+    for rank in range(count):
+        own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_PORT": port}
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(SRC),
+            "MASTER_ADDR": "127.0.0.1",
+            "OMP_NUM_THREADS": "1",
+            **own,
+            **environment,
+        }
+        started.append(
+            subprocess.Popen(
+                program, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=SRC.parent
+            )
+        )
+    return started
+
+
+def finish(started: list[subprocess.Popen[str]], timeout: float = 120.0) -> list[Ended]:
+    """What became of them. Those that have not ended in time are killed, and the test fails."""
+    found = []
+    try:
+        for process in started:
+            out, err = process.communicate(timeout=timeout)
+            found.append(Ended(process.returncode, out, err))
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+    return found
+
+
+def assert_ranks_pass(source: str, count: int, *command: str, **environment: str) -> list[str]:
+    """Run a program in several processes, all of which must end well. Gives what each printed."""
+    ended = finish(start(source, count, *command, **environment))
+    for rank, e in enumerate(ended):
+        assert e.code == 0, f"rank {rank} ended with {e.code}:\n{e.err[-3000:]}"
+    return [e.out for e in ended]
