@@ -26,7 +26,7 @@ def training(model: nn.Module, device: str) -> Iterator[Tensor]:
     images, labels = images.float().flatten(1), labels.long()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
     while True:
-        rows = torch.randint(0, len(images), (BATCH,)).to(device)  # drawn on the host, so that every device sees the same
+        rows = torch.randint(0, len(images), (BATCH,)).to(device)  # drawn on the host: every device sees the same
         loss = F.cross_entropy(model(images[rows]), labels[rows], label_smoothing=0.05)
         optimizer.zero_grad()
         loss.backward()

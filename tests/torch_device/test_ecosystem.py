@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from libraries import SMALL, TOKENS, llama, named, package, transformer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,22 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # theirs: of other releases, 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-
-def package(name: str) -> Any:
-    """A package; the test is skipped where it is absent or its binary parts do not load."""
-    try:
-        return importlib.import_module(name)
-    except (ImportError, RuntimeError) as error:
-        pytest.skip(f"{name} does not load here: {str(error).splitlines()[0]}")
-
-
-def named(module: str, name: str) -> Any:
-    """A name of a package that imports its parts when they are asked for."""
-    try:
-        return getattr(package(module), name)
-    except (ImportError, RuntimeError) as error:
-        pytest.skip(f"{module}.{name} does not load here: {str(error).splitlines()[0]}")
 
 
 def losses(model: nn.Module, loss_of: Callable[[Any, str], Tensor], device: str) -> list[float]:
@@ -50,7 +34,6 @@ def losses(model: nn.Module, loss_of: Callable[[Any, str], Tensor], device: str)
     return found
 
 
-TOKENS = torch.arange(16).reshape(2, 8) * 7 % 50
 IMAGES = torch.linspace(-1, 1, 2 * 3 * 32 * 32).sin().reshape(2, 3, 32, 32)
 
 
@@ -62,19 +45,7 @@ def of_images(model: Any, device: str) -> Tensor:
     return F.cross_entropy(model(IMAGES.to(device)), torch.tensor([0, 1], device=device))
 
 
-SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 UNDROPPED = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-
-
-def transformer(config: str, model: str, **options: Any) -> Any:
-    return named("transformers", model)(named("transformers", config)(**options))
-
-
-def llama() -> Any:
-    return transformer(
-        "LlamaConfig", "LlamaForCausalLM", **{**SMALL, "num_attention_heads": 4}, num_key_value_heads=2,
-        bos_token_id=1, eos_token_id=2, pad_token_id=0,
-    )  # fmt: skip
 
 
 def gpt2() -> Any:
@@ -96,6 +67,44 @@ def vit() -> Any:
     return transformer(
         "ViTConfig", "ViTForImageClassification", **sizes, **UNDROPPED, image_size=32, patch_size=16, num_labels=3
     )
+
+
+def whisper() -> Any:
+    return transformer(
+        "WhisperConfig", "WhisperForConditionalGeneration", vocab_size=50, d_model=16, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, num_mel_bins=8,
+        max_source_positions=8, max_target_positions=16, dropout=0.0, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        decoder_start_token_id=1,
+    )  # fmt: skip
+
+
+def of_sounds(model: Any, device: str) -> Tensor:
+    sounds = torch.linspace(-1, 1, 2 * 8 * 16).sin().reshape(2, 8, 16)
+    return model(input_features=sounds.to(device), labels=TOKENS.to(device)).loss
+
+
+def unet() -> Any:
+    return named("diffusers", "UNet2DModel")(
+        sample_size=16, in_channels=3, out_channels=3, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    )  # fmt: skip
+
+
+def of_noise(model: Any, device: str) -> Tensor:
+    """A step of diffusion, with the library's schedule of noise."""
+    schedule = named("diffusers", "DDPMScheduler")(num_train_timesteps=100)
+    clean, times = IMAGES[..., ::2, ::2].to(device), torch.tensor([10, 60], device=device)
+    noise = torch.linspace(-3, 3, clean.numel()).cos().reshape(clean.shape).to(device)
+    return F.mse_loss(model(schedule.add_noise(clean, noise, times), times).sample, noise)
+
+
+def vision(name: str, **options: Any) -> Callable[[], Any]:
+    return lambda: getattr(package("torchvision.models"), name)(num_classes=3, **options).eval()
+
+
+def of_pixels(model: Any, device: str) -> Tensor:
+    labels = torch.arange(2 * 32 * 32).reshape(2, 32, 32) % 3
+    return F.cross_entropy(model(IMAGES.to(device))["out"], labels.to(device))
 
 
 def adapted() -> Any:
@@ -132,6 +141,8 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[Any, str], Tensor]]] = {
     "Llama": (llama, of_tokens),
     "T5": (t5, of_tokens),
     "ViT": (vit, lambda m, d: m(pixel_values=IMAGES.to(d), labels=torch.tensor([0, 1], device=d)).loss),
+    "Whisper": (whisper, of_sounds),
+    "UNet2D": (unet, of_noise),
     "LoRA": (adapted, of_tokens),
     "GCN": (graph_network, of_graph),
     "resnet18": (timm("resnet18"), of_images),
@@ -139,6 +150,18 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[Any, str], Tensor]]] = {
     "efficientnet_b0": (timm("efficientnet_b0"), of_images),
     "mobilenetv3": (timm("mobilenetv3_small_050"), of_images),
     "convnext_atto": (timm("convnext_atto"), of_images),
+    "torchvision: resnet18": (vision("resnet18"), of_images),
+    "torchvision: shufflenet": (vision("shufflenet_v2_x0_5"), of_images),
+    "torchvision: squeezenet": (vision("squeezenet1_1"), of_images),
+    "torchvision: swin": (vision("swin_t"), of_images),
+    "torchvision: segmentation": (
+        lambda: (
+            package("torchvision.models.segmentation")
+            .lraspp_mobilenet_v3_large(num_classes=3, weights_backbone=None)
+            .eval()
+        ),
+        of_pixels,
+    ),
 }
 
 
@@ -158,29 +181,6 @@ def test_a_llama_generates_with_a_cache(torch_device: Any) -> None:
     expected = model.generate(TOKENS, **options)
     options["attention_mask"] = options["attention_mask"].to(D)
     assert torch.equal(model.to(D).generate(TOKENS.to(D), **options).cpu(), expected)
-
-
-def test_accelerate_trains_on_the_device_that_its_variable_names(
-    torch_device: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accelerate = package("accelerate")
-    monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", D)
-    accelerate.state.AcceleratorState._reset_state(True)
-    accelerator = accelerate.Accelerator()
-    assert accelerator.device.type == D
-    model = nn.Linear(4, 2)
-    data = torch.utils.data.TensorDataset(torch.randn(8, 4), torch.randn(8, 2))
-    model, optimizer, loader = accelerator.prepare(
-        model, torch.optim.SGD(model.parameters(), 0.1), torch.utils.data.DataLoader(data, 2)
-    )
-    for x, y in loader:
-        assert x.device.type == D
-        optimizer.zero_grad()
-        accelerator.backward(F.mse_loss(model(x), y))
-        accelerator.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    assert model.weight.isfinite().all()
-    accelerate.state.AcceleratorState._reset_state(True)
 
 
 def test_einops_rearranges(torch_device: Any) -> None:

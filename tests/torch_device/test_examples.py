@@ -12,6 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from libraries import named, package
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "torch"
 STEPS = 20
 
@@ -57,22 +59,22 @@ def test_a_program_trains_on_the_device_as_on_pytorchs_cpu(name: str, torch_devi
 def test_a_program_of_libraries_trains_as_on_pytorchs_cpu(
     name: str, torch_device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for package in ("transformers", "peft", "accelerate"):
-        pytest.importorskip(package, exc_type=ImportError)
-    from accelerate.state import AcceleratorState
-
+    for needed in ("transformers", "peft", "accelerate"):
+        package(needed)
+    named("transformers", "Trainer")
+    reset = package("accelerate").state.AcceleratorState._reset_state
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", "webgpu")  # the program sets it anew; this takes it back
     program = load(name, OF_LIBRARIES[name])
     first = program.build()
     found = {}
     for device in ("cpu", "webgpu"):
-        AcceleratorState._reset_state(True)
+        reset(True)
         torch.manual_seed(1)
         model, losses = program.training(copy.deepcopy(first), device)
         assert {p.device.type for p in model.parameters()} == {device}
         found[device] = losses
-    AcceleratorState._reset_state(True)
+    reset(True)
     assert found["webgpu"] == pytest.approx(found["cpu"], abs=1e-4)
 
 
