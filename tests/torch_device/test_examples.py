@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
+import torch
 from libraries import named, package
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "torch"
