@@ -22,11 +22,13 @@ class CircuitInputError(ShadergradError, ValueError):
 
 def read(path: Path) -> tuple[Any, Any]:
     """The automaton in a file, or None, and its circuit, whose inputs are named by neighbour and channel: W.0."""
-    from ..logic.circuit import CellCircuit, Circuit, load  # here, as help needs nothing of it
+    from ..logic.circuit import CellCircuit, Circuit, CircuitClassifier, load  # here, as help needs nothing of it
 
     found = load(path)
     if isinstance(found, Circuit):
         return None, found
+    if isinstance(found, CircuitClassifier):
+        return None, found.circuit
     assert isinstance(found, CellCircuit)
     return replace(found, circuit=found.named), found.named
 
@@ -55,16 +57,16 @@ def show(file: File) -> None:
 
 def simplify(file: File, out: Out = None) -> None:
     """Minimize a circuit, and prove that the result computes the same function if its decision diagrams are small enough."""
-    from ..logic.circuit import equivalent, load, minimize, save, to_json  # as above
+    from ..logic.circuit import Circuit, equivalent, load, minimize, save, to_json  # as above
 
     found = load(file)
-    cell, circuit = read(file)
+    _, circuit = read(file)
     small = minimize(circuit)
     same = equivalent(circuit, small)
     if same.counterexample is not None:
         raise CircuitInputError(f"[simplify] the result differs for {same.counterexample}: a bug of shadergrad.")
     told = f"{len(circuit)} gates, {len(small)} simplified; {same}"
-    result = minimize(found) if cell is None else found.minimized()  # type: ignore[arg-type, union-attr]
+    result = minimize(found) if isinstance(found, Circuit) else found.minimized()
     if out is None:
         _print(to_json(result))
         Console(stderr=True, highlight=False).out(told, highlight=False)
@@ -111,11 +113,16 @@ def export(
     """Write a circuit or an automaton in another language."""
     from ..logic import circuit as c  # as above
 
+    found = c.load(file)
     cell, circuit = read(file)
     writers: dict[str, Callable[[], str]] = {
         "c": lambda: c.to_c(circuit, name) if cell is None else c.cell_to_c(cell, name),
         "verilog": lambda: (
-            c.to_verilog(circuit, name) if cell is None else c.cell_to_verilog(cell, height, width, name)
+            c.classifier_to_verilog(found, name)
+            if isinstance(found, c.CircuitClassifier)
+            else c.to_verilog(circuit, name)
+            if cell is None
+            else c.cell_to_verilog(cell, height, width, name)
         ),
         "wgsl": lambda: c.to_wgsl(circuit, name) if cell is None else c.cell_to_wgsl(cell, height, width),
         "dot": lambda: c.to_dot(circuit),

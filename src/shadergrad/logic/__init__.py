@@ -2,12 +2,13 @@
 
 Gates are relaxed to functions on [0, 1]^2, mixed by softmax, trained by gradients, and hardened to circuits of bits.
 gates.py: the sixteen gates. wiring.py: the wires that a gate reads. layers.py, encoding.py: networks and their inputs.
-automata.py: cellular automata. experiments.py: five published ones. circuit/: circuits, minimized and exported.
+hardening.py: a trained classifier as a circuit. automata.py: cellular automata. experiments.py: five published ones. circuit/: circuits, minimized and exported.
 """
 
 from . import circuit, experiments, gates, wiring
 from .automata import LogicCA, Perception, Update, squared_error
 from .encoding import Thermometer
+from .hardening import harden
 from .layers import GateLayer, GroupSum, LogicLayer, LogicNetwork
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "circuit",
     "experiments",
     "gates",
+    "harden",
     "squared_error",
     "wiring",
 ]

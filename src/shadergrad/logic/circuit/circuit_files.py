@@ -6,7 +6,7 @@
      "outputs": [["y0", "g0"], ["y1", "g1"]]}
 
 A gate is its name, its kind (a name of `gate_kinds.NAMES`, or the number), and the wires that it reads. Gates may come in any order.
-A cell has a circuit under "circuit", and "channels", "border" and "fire_rate".
+A cell has a circuit under "circuit", and "channels", "border" and "fire_rate"; a classifier "classes", "tau" and "thresholds".
 """
 
 from __future__ import annotations
@@ -18,26 +18,32 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...system.atomic_files import replacing
 from .cell import CellCircuit
 from .circuit import Circuit
+from .classifier import CircuitClassifier
 from .errors import CircuitError
 from .gate_kinds import KIND_OF, NAMES
 
-CIRCUIT_FORMAT, CELL_FORMAT = "shadergrad.circuit", "shadergrad.cell"
+CIRCUIT_FORMAT, CELL_FORMAT, CLASSIFIER_FORMAT = "shadergrad.circuit", "shadergrad.cell", "shadergrad.classifier"
 VERSION = 1
 
 MOST_NAMES = 12  # to print of a cycle
 
 _CIRCUIT_FIELDS = ("inputs", "gates", "outputs")
 _CELL_FIELDS = ("circuit", "channels", "border", "fire_rate")
+_CLASSIFIER_FIELDS = ("circuit", "classes", "tau", "thresholds")
+
+Saved = Circuit | CellCircuit | CircuitClassifier
 
 
 # -- writing
 
 
-def to_json(circuit: Circuit | CellCircuit) -> str:
-    """A circuit or a cell as text, a gate a line; the same circuit always gives the same text.
+def to_json(circuit: Saved) -> str:
+    """A circuit, a cell or a classifier as text, a gate a line; the same circuit always gives the same text.
 
     >>> print(sg.logic.circuit.to_json(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])))
     {
@@ -52,10 +58,12 @@ def to_json(circuit: Circuit | CellCircuit) -> str:
       ]
     }
     """
+    if isinstance(circuit, CircuitClassifier):
+        return _text(_classifier_document(circuit)) + "\n"
     return _text(_cell_document(circuit) if isinstance(circuit, CellCircuit) else _circuit_document(circuit)) + "\n"
 
 
-def save(circuit: Circuit | CellCircuit, path: str | Path) -> None:
+def save(circuit: Saved, path: str | Path) -> None:
     """Writes `to_json` to a file, atomically. Raises CircuitError if the write fails.
 
     >>> import pathlib, tempfile
@@ -89,6 +97,12 @@ def _cell_document(cell: CellCircuit) -> dict[str, Any]:
     return {**head, "fire_rate": cell.fire_rate, "circuit": _circuit_document(cell.circuit)}
 
 
+def _classifier_document(classifier: CircuitClassifier) -> dict[str, Any]:
+    limits = None if classifier.thresholds is None else classifier.thresholds.tolist()
+    head = {"format": CLASSIFIER_FORMAT, "version": VERSION, "classes": classifier.classes, "tau": classifier.tau}
+    return {**head, "thresholds": limits, "circuit": _circuit_document(classifier.circuit)}
+
+
 def _default_names(letter: str, count: int) -> tuple[str, ...]:
     return tuple(f"{letter}{i}" for i in range(count))
 
@@ -112,8 +126,8 @@ def _bracketed(left: str, lines: list[str], right: str, blanks: str) -> str:
 # -- reading
 
 
-def from_json(text: str | bytes) -> Circuit | CellCircuit:
-    """A circuit or a cell from text. Gates are sorted if a gate is listed before its operands.
+def from_json(text: str | bytes) -> Saved:
+    """A circuit, a cell or a classifier from text. Gates are sorted if a gate is listed before its operands.
 
     Raises CircuitError for text that is no JSON or another format or version, unknown kinds and wires, names used
     twice, a cycle (named in the message), and a cell whose channels do not fit its circuit.
@@ -128,13 +142,17 @@ def from_json(text: str | bytes) -> Circuit | CellCircuit:
         raise CircuitError(f"[from_json] the text is no JSON: {error}.") from error
     except RecursionError:
         raise CircuitError("[from_json] the text is no circuit: it is nested too deeply.") from None
-    if not isinstance(document, dict) or document.get("format") not in (CIRCUIT_FORMAT, CELL_FORMAT):
+    if not isinstance(document, dict) or document.get("format") not in (CIRCUIT_FORMAT, CELL_FORMAT, CLASSIFIER_FORMAT):
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
-        raise CircuitError(f"[from_json] the format is {found!r}; it is {CIRCUIT_FORMAT!r} or {CELL_FORMAT!r}.")
+        raise CircuitError(
+            f"[from_json] the format is {found!r}; it is {CIRCUIT_FORMAT!r}, {CELL_FORMAT!r} or {CLASSIFIER_FORMAT!r}."
+        )
+    if document["format"] == CLASSIFIER_FORMAT:
+        return _read_classifier(document)
     return _read_cell(document) if document["format"] == CELL_FORMAT else _read_circuit(document)
 
 
-def load(path: str | Path) -> Circuit | CellCircuit:
+def load(path: str | Path) -> Saved:
     """`from_json` of a file. Raises a CircuitError that names the file, also if it is unreadable.
 
     >>> import tempfile
@@ -165,6 +183,18 @@ def _read_cell(document: Mapping[str, Any]) -> CellCircuit:
             f"[from_json] the cell says {document['channels']!r} channels; its circuit has {cell.channels}."
         )
     return cell
+
+
+def _read_classifier(document: Mapping[str, Any]) -> CircuitClassifier:
+    _check_fields(document, _CLASSIFIER_FIELDS)
+    classes, tau, limits = (document[name] for name in ("classes", "tau", "thresholds"))
+    if not isinstance(document["circuit"], dict) or type(classes) is not int or type(tau) not in (int, float):
+        raise CircuitError("[from_json] a classifier needs an object as circuit, and numbers as classes and tau.")
+    try:
+        thresholds = None if limits is None else np.array(limits, np.float32)
+    except (TypeError, ValueError):
+        raise CircuitError(f"[from_json] thresholds are {_brief(limits)}; a row of numbers for each number.") from None
+    return CircuitClassifier(_read_circuit(document["circuit"]), classes, thresholds, float(tau))
 
 
 def _read_circuit(document: Mapping[str, Any]) -> Circuit:

@@ -1,9 +1,10 @@
-"""Verilog 2001: a circuit as a module; a cell and a board of cells with a register for each bit, clocked."""
+"""Verilog 2001: a circuit as a module; a classifier with its counts; a cell and a board of cells with a register for each bit, clocked."""
 
 from __future__ import annotations
 
 from .cell import CellCircuit
 from .circuit import Circuit
+from .classifier import CircuitClassifier
 from .export_statements import Syntax, check_name, gate_statements, indent, output_statements, template
 from .gate_order import live_inputs
 
@@ -32,6 +33,37 @@ module {name}(input wire [{circuit.inputs - 1}:0] x, output wire [{len(circuit.o
 {indent([*loads, *gate_statements(circuit, SYNTAX), *stores], 1)}
 endmodule
 """
+
+
+def classifier_to_verilog(classifier: CircuitClassifier, name: str = "classifier") -> str:
+    """Modules `NAME_gates` (the circuit) and `NAME(x, label, votes)`, combinational: label is the class with the most votes, the first
+    of equals; votes holds the count of class c in bits c * WIDTH to c * WIDTH + WIDTH - 1, WIDTH = group.bit_length().
+
+    x[i] is input i of the circuit, a bit of `classifier.encode(images)`: comparing numbers with thresholds is left to what drives the
+    module. Minimize the classifier first. Raises CircuitError for a name that is not an identifier, or that Verilog or the module reserves.
+
+    >>> circuit = sg.logic.circuit.Circuit(2, [(1, 0, 1), (14, 0, 1)], [2, 3])
+    >>> text = sg.logic.circuit.classifier_to_verilog(sg.logic.circuit.CircuitClassifier(circuit, 2), "tiny")
+    >>> [line.split()[1] for line in text.splitlines() if line.startswith("module")]
+    ['tiny_gates(input', 'tiny(']
+    """
+    check_name(name, "classifier_to_verilog", "Verilog")
+    text = template("votes.v")
+    digits = max(1, (classifier.classes - 1).bit_length())
+    sizes = {
+        "INPUTS": classifier.circuit.inputs,
+        "CLASSES": classifier.classes,
+        "GROUP": classifier.group,
+        "WIDTH": max(1, classifier.group.bit_length()),
+        "DIGITS": digits,
+    }
+    for parameter, value in sizes.items():
+        text = text.replace(f"localparam {parameter} = 1", f"localparam {parameter} = {value}")
+    ports = {"[0:0] x": "INPUTS", "[0:0] label": "DIGITS"}
+    for port, size in ports.items():
+        text = text.replace(port, f"[{sizes[size] - 1}:0] {port.split()[1]}")
+    text = text.replace("[0:0] votes", f"[{sizes['CLASSES'] * sizes['WIDTH'] - 1}:0] votes")
+    return "\n".join((to_verilog(classifier.circuit, f"{name}_gates"), text.replace("classifier", name)))
 
 
 def cell_to_verilog(cell: CellCircuit, height: int, width: int, name: str = "automaton") -> str:

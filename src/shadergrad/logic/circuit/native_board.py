@@ -41,7 +41,7 @@ class NativeBoard(Board):
 
     def __init__(self, cell: CellCircuit, height: int, width: int, compiler: str | None = None) -> None:
         super().__init__(cell, height, width)
-        self._step = _compile(cell_to_c(cell), compiler).automaton_step
+        self._step = build(cell_to_c(cell), compiler, "NativeBoard").automaton_step
         self._step.restype = None
         self._step.argtypes = [_WORDS, ctypes.c_void_p, _WORDS, ctypes.c_size_t, ctypes.c_size_t]
 
@@ -50,19 +50,20 @@ class NativeBoard(Board):
         self._step(self.words, None if mask is None else mask.ctypes.data, self._next, *self.shape)
 
 
-def _compile(source: str, compiler: str | None) -> ctypes.CDLL:
+def build(source: str, compiler: str | None, what: str, flags: tuple[str, ...] = FLAGS) -> ctypes.CDLL:
+    """The library that a C compiler makes of a source. Raises CircuitError that begins with `what`."""
     path = compiler or find_compiler()
     if path is None:
         raise CircuitError(
-            f"[NativeBoard] none of {', '.join(COMPILERS)} is on the path.\n  Hint: apt-get install gcc, or use BoardRunner."
+            f"[{what}] none of {', '.join(COMPILERS)} is on the path.\n  Hint: apt-get install gcc, or run it by NumPy or on a device."
         )
     with tempfile.TemporaryDirectory() as folder:
         text, library = Path(folder, "automaton.c"), Path(folder, "automaton.so")
         text.write_text(source, encoding="utf-8")
         try:
-            result = subprocess.run([path, *FLAGS, "-o", library, text], capture_output=True, text=True, check=False)
+            result = subprocess.run([path, *flags, "-o", library, text], capture_output=True, text=True, check=False)
         except OSError as error:
-            raise CircuitError(f"[NativeBoard] cannot run {path}: {error.strerror or error}.") from None
+            raise CircuitError(f"[{what}] cannot run {path}: {error.strerror or error}.") from None
         if result.returncode:
-            raise CircuitError(f"[NativeBoard] {path} failed:\n{result.stderr[:2000]}")
+            raise CircuitError(f"[{what}] {path} failed:\n{result.stderr[:2000]}")
         return ctypes.CDLL(str(library))  # stays mapped when the file goes
