@@ -13,6 +13,7 @@ from ..errors import ShadergradError
 from ..version import __version__
 from .bench import bench
 from .page_commands import export, serve
+from .pair_proteins import pair
 from .predict_coevolution import predict_app
 from .predict_gpt import gpt
 from .predict_recipes import PredictGroup, add_predictions
@@ -85,6 +86,7 @@ def info(
 app.command("run", context_settings=PASSED_ON)(run_script)
 app.command()(export)
 app.command()(serve)
+app.command()(pair)
 app.command()(tune)
 
 

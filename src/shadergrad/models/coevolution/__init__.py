@@ -1,6 +1,6 @@
 """Contacts between two proteins, learned from the sequences of both.
 
-vocabulary.py, families.py, alignments.py: from files to families. batches.py: from families to tokens. model.py, losses.py,
+vocabulary.py, families.py, alignments.py: from files to families. headers.py, gene_loci.py, pairing.py: two alignments to pairs. batches.py: from families to tokens. model.py, losses.py,
 training.py: the transformer, its two phases and their training. family_logits.py: a family's map. synthetic.py: families with
 known contacts. dca.py: the classical baselines. metrics.py: measures of a map.
 """
@@ -11,9 +11,12 @@ from .batches import Batches, Bucket, buckets, contact_labels, mask_tokens, pair
 from .contact_files import read_contacts, read_families, write_contacts, write_family
 from .families import Family, FamilyError, effective_depth, sequence_weights, split_families
 from .family_logits import FamilyPredictor
+from .gene_loci import read_loci
+from .headers import Locus
 from .losses import Contacts, MaskedTokens
 from .metrics import average_precision, bootstrap_interval, measure, precision_at
 from .model import CoevolutionTransformer, ContactPredictor, EncoderLayer, MaskedLanguageModel
+from .pairing import Lost, Pairing, pair_alignments, write_pairs
 from .synthetic import Physics, plant_contacts, sample_families, sample_family
 from .training import Objective, contact_balance, decay_groups, inputs_of, model_for
 from .vocabulary import AMINO_ACIDS, CLS, MASK, PAD, SEP, ResidueError, X, decode, encode
@@ -33,9 +36,12 @@ __all__ = [
     "Family",
     "FamilyError",
     "FamilyPredictor",
+    "Locus",
+    "Lost",
     "MaskedLanguageModel",
     "MaskedTokens",
     "Objective",
+    "Pairing",
     "Physics",
     "ResidueError",
     "X",
@@ -53,11 +59,13 @@ __all__ = [
     "mask_tokens",
     "measure",
     "model_for",
+    "pair_alignments",
     "pair_tokens",
     "plant_contacts",
     "precision_at",
     "read_contacts",
     "read_families",
+    "read_loci",
     "read_pairs",
     "sample_families",
     "sample_family",
@@ -65,4 +73,5 @@ __all__ = [
     "split_families",
     "write_contacts",
     "write_family",
+    "write_pairs",
 ]

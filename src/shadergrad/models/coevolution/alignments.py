@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,15 +24,20 @@ A3M = (".a3m",)
 STOCKHOLM = (".sto", ".stk", ".stockholm")
 SEPARATORS = ":/|"
 BY = ("name", "order")
+ALIGNERS = """  Hint: align them with one of
+    mafft --auto sequences.fasta > aligned.fasta
+    hhblits -i query.fasta -d DATABASE -oa3m aligned.a3m
+    jackhmmer -A aligned.sto query.fasta DATABASE.fasta"""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A sequence of a file: its name, its text, and the line on which it begins."""
+    """A sequence of a file: its name, its text, the line on which it begins, and the whole of its header."""
 
     name: str
     text: str
     line: int
+    header: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,31 +87,32 @@ def read_sequences(path: str | Path) -> SequenceFile:
     if not records:
         raise DataError(f"{path} holds no sequences; they begin with a line '>name'.")
     if suffix in A3M:
-        records = [Record(r.name, "".join(c for c in r.text if not c.islower() and c != "."), r.line) for r in records]
+        records = [replace(r, text="".join(c for c in r.text if not c.islower() and c != ".")) for r in records]
     return SequenceFile(path, records, suffix in A3M, lengths)
 
 
 def _fasta(path: Path, lines: list[str]) -> Iterator[Record]:
-    name, parts, begin = "", [], 0
+    name, header, parts, begin = "", "", [], 0
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if text.startswith(">"):
             if begin:
-                yield _record(path, name, parts, begin)
-            name, parts, begin = (text[1:].split() or [""])[0], [], number
+                yield _record(path, name, parts, begin, header)
+            header = text[1:].strip()
+            name, parts, begin = (header.split() or [""])[0], [], number
         elif text and not text.startswith(("#", ";")):
             if not begin:
                 raise DataError(f"{path}, line {number}: a sequence without a name; a line '>name' comes first.")
             parts.append("".join(text.split()))
     if begin:
-        yield _record(path, name, parts, begin)
+        yield _record(path, name, parts, begin, header)
 
 
-def _record(path: Path, name: str, parts: list[str], line: int) -> Record:
+def _record(path: Path, name: str, parts: list[str], line: int, header: str) -> Record:
     text = "".join(parts).rstrip("*")  # the end of a translation
     if not text:
         raise DataError(f"{path}, line {line}: {name or 'a record'} has no sequence.")
-    return Record(name, text, line)
+    return Record(name, text, line, header)
 
 
 def _lengths(path: Path, lines: list[str]) -> tuple[int, int] | None:
@@ -244,6 +250,22 @@ def _equal(texts: Sequence[str]) -> bool:
     return len({len(text) for text in texts}) == 1
 
 
+def check_alignment(file: SequenceFile) -> None:
+    """Raises a DataError that names both rows and aligners if the sequences of a file are not equally long."""
+    first = file.records[0]
+    for record in file.records:
+        if len(record.text) != len(first.text):
+            raise DataError(
+                f"{file.path}, line {record.line}: {record.name} has {len(record.text)} columns; {first.name}, line {first.line}, "
+                f"has {len(first.text)}: the rows are not aligned.\n{ALIGNERS}"
+            )
+
+
+def encoded_rows(file: SequenceFile) -> np.ndarray:
+    """Tokens (n, columns) of an alignment's rows. Raises a DataError that names the line of a letter that is no residue."""
+    return np.stack([_encoded(file, record, record.text) for record in file.records])
+
+
 def _rows(file: SequenceFile, records: list[Record], texts: list[str], aligned: bool) -> np.ndarray:
     """Tokens (n, longest); rows of an alignment have one length, others lose their gaps and are padded."""
     tokens = [_encoded(file, record, text) for record, text in zip(records, texts, strict=True)]
@@ -251,11 +273,12 @@ def _rows(file: SequenceFile, records: list[Record], texts: list[str], aligned: 
         tokens = [row[row != PAD] for row in tokens]
     longest = max(map(len, tokens))
     rows = np.full((len(texts), longest), PAD, np.uint8)
+    longest_record = records[[len(row) for row in tokens].index(longest)]
     for k, (record, row) in enumerate(zip(records, tokens, strict=True)):
         if aligned and len(row) != longest:
             raise DataError(
-                f"{file.path}, line {record.line}: {record.name} has {len(row)} columns, another row {longest}; "
-                "rows of an alignment are equally long."
+                f"{file.path}, line {record.line}: {record.name} has {len(row)} columns, {longest_record.name}, line "
+                f"{longest_record.line}, {longest}; rows of an alignment are equally long.\n{ALIGNERS}"
             )
         rows[k, : len(row)] = row
     return rows
