@@ -97,7 +97,7 @@ def at(device):
         assert dist.recv(x, src=0) == 0
         same(x, [4.0, 5.0])
 
-for device in sys.argv[1:] or ["cpu"]:
+for device in os.environ.get("DEVICES", "cpu").split():
     at(device)
 
 found = [None] * size
@@ -157,6 +157,13 @@ assert not dist.is_initialized() and dist.get_rank() == 0
 
 def test_every_operation_of_two_processes_gives_its_values() -> None:
     assert_ranks_pass(EVERYTHING, 2)
+
+
+def test_every_operation_works_on_a_gpu(webgpu: str) -> None:
+    program = EVERYTHING.replace(
+        "sg.int8, sg.int16, sg.int32, sg.uint8, sg.int64, sg.float16", "sg.int32, sg.uint8, sg.int64"
+    )
+    assert_ranks_pass(program, 2, DEVICES=webgpu)
 
 
 @pytest.mark.parametrize("method", ["file", "tcp"])

@@ -94,6 +94,9 @@ _ELSEWHERE = {
         optim.rmsprop optim.rprop optim.sgd optim.sparse_adam""",
     "utils.data": """utils.data.dataset utils.data.dataloader utils.data.sampler utils.data._utils
         utils.data._utils.collate utils.data._utils.worker""",
+    "distributed": "distributed.distributed_c10d",
+    "distributed.default_hooks": "distributed.algorithms.ddp_comm_hooks.default_hooks",
+    "nn.parallel": "nn.parallel.distributed",
     "utils.tensorboard": "utils.tensorboard.writer",
     "distributions": """distributions.bernoulli distributions.beta distributions.binomial distributions.categorical
         distributions.cauchy distributions.chi2 distributions.continuous_bernoulli distributions.dirichlet

@@ -6,6 +6,7 @@ PyTorch's gloo connects the processes (the extra `distributed`), or mpi4py. docs
 from __future__ import annotations
 
 from .. import config as _config
+from . import default_hooks
 from . import library as _library
 from .collectives import (
     all_gather,
@@ -25,6 +26,7 @@ from .collectives import (
     scatter,
     send,
 )
+from .default_hooks import ErrorFeedback
 from .engines import ReduceOp
 from .errors import DistBackendError, DistError, DistNetworkError, DistStoreError, NoGroupError
 from .groups import (
@@ -46,6 +48,7 @@ from .groups import (
 )
 from .launch import local_rank
 from .objects import all_gather_object, broadcast_object_list, gather_object, scatter_object_list
+from .reducer import GradBucket
 from .stores import FileStore, HashStore, PrefixStore, TCPStore
 from .work import Future, Work
 
@@ -91,8 +94,10 @@ __all__ = [
     "DistError",
     "DistNetworkError",
     "DistStoreError",
+    "ErrorFeedback",
     "FileStore",
     "Future",
+    "GradBucket",
     "GroupMember",
     "HashStore",
     "NoGroupError",
@@ -109,6 +114,7 @@ __all__ = [
     "barrier",
     "broadcast",
     "broadcast_object_list",
+    "default_hooks",
     "destroy_process_group",
     "gather",
     "gather_object",

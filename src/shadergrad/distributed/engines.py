@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .errors import DistError
+
 
 class ReduceOp(enum.Enum):
     """How the values of all processes become one.
@@ -51,6 +53,10 @@ class Engine(ABC):
     @abstractmethod
     def all_reduce(self, array: np.ndarray, op: ReduceOp) -> Pending:
         """op is not AVG, and the array's dtype is one of REDUCED."""
+
+    def all_reduce_bfloat16(self, halves: np.ndarray) -> Pending:
+        """The sum of bfloat16 numbers, whose bits are uint16."""
+        raise DistError(f"[distributed] {self.name} cannot add bfloat16 numbers. Hint: float16.")
 
     @abstractmethod
     def reduce(self, array: np.ndarray, root: int, op: ReduceOp) -> Pending:
@@ -106,6 +112,9 @@ class Alone(Engine):
     rank, size, name = 0, 1, "gloo"
 
     def all_reduce(self, array: np.ndarray, op: ReduceOp) -> Pending:
+        return Pending()
+
+    def all_reduce_bfloat16(self, halves: np.ndarray) -> Pending:
         return Pending()
 
     def reduce(self, array: np.ndarray, root: int, op: ReduceOp) -> Pending:

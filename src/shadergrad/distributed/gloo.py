@@ -50,6 +50,7 @@ class Gloo(Engine):
         self._numbers = itertools.count()
         library = c10d()
         self._c, self._tensor = library.classes, library.from_numpy
+        self._bfloat16 = library.bfloat16
         try:
             self._group: Any = self._c.ProcessGroupGloo(store, rank, size, timedelta(seconds=timeout))
         except RuntimeError as error:
@@ -74,6 +75,12 @@ class Gloo(Engine):
     def all_reduce(self, array: np.ndarray, op: ReduceOp) -> Pending:
         tensor = self._tensor(array)
         return self._start(lambda: self._group.allreduce([tensor], self._options("Allreduce", op=op)), tensor)
+
+    def all_reduce_bfloat16(self, halves: np.ndarray) -> Pending:
+        tensor = self._tensor(halves).view(self._bfloat16)
+        return self._start(
+            lambda: self._group.allreduce([tensor], self._options("Allreduce", op=ReduceOp.SUM)), tensor, halves
+        )
 
     def reduce(self, array: np.ndarray, root: int, op: ReduceOp) -> Pending:
         tensor = self._tensor(array)

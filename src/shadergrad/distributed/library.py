@@ -35,7 +35,7 @@ def c10d() -> SimpleNamespace:
     with _beside_stand_ins():
         torch = importlib.import_module(NAME)
         classes = importlib.import_module(f"{NAME}._C._distributed_c10d")
-    return SimpleNamespace(classes=classes, from_numpy=torch.from_numpy)
+    return SimpleNamespace(classes=classes, from_numpy=torch.from_numpy, bfloat16=torch.bfloat16)
 
 
 @contextmanager

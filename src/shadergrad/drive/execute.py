@@ -32,6 +32,7 @@ from ..runtime import webgpu as webgpu
 from ..runtime.device import Device, Program, Storage, get_device, open_devices
 from ..system import interrupts
 from ..target import Target
+from .stages import Staged, has_exchanges, waits
 from .structure import Found, Structure
 
 Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
@@ -143,6 +144,10 @@ class Programs:
         return True
 
     def _load(self, graph: Graph, labels: Labels) -> Found:
+        if has_exchanges(graph.nodes):
+            program: Program = Staged(graph, lambda part: self._load(part, ((), ()))[0])
+            program.plan = program.plan.labelled(*labels)
+            return program, []
         device = get_device(graph.device)
         with device.compiling() as begin:
             plan, kept = compiled(graph, device.target, lambda g, t: compile_graph(g, t, begin))
@@ -208,7 +213,7 @@ def _compute(wanted: list[Node], read: bool) -> None:
             return
         capture = Capture(wanted, keep=keep)
     results, kept = None, range(len(capture.keep))
-    if len(capture.order) >= LONG and not timing.listeners and programs.is_new(capture):
+    if len(capture.order) >= LONG and not timing.listeners and programs.is_new(capture) and not waits(capture):
         results = device.evaluate(capture)
     if results is None:
         program, kept = programs.get(capture)

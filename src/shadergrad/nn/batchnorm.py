@@ -6,17 +6,35 @@ that a compiled step keeps them on the device.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, ClassVar
 
+from ..distributed import get_world_size
+from ..distributed.channels import sum_channel
+from ..drive import execute
+from ..drive.tracing import current
 from ..dtypes import int32
 from ..graph.node import grad_mode
-from ..tensor import Tensor, ones, zeros
+from ..primitives.exchange import exchanged
+from ..tensor import Tensor, cat, full, ones, zeros
 from . import functional as F
 from .arguments import takes_tensors, whole
 from .errors import ArgumentError
 from .normalization import _Affine
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "SyncBatchNorm",
+]
+
+_layers = (
+    itertools.count()
+)  # numbers the layers that exchange, in the order in which they are made: the same in all processes
 
 
 class _Tracking(_Affine):
@@ -235,3 +253,96 @@ class InstanceNorm3d(_InstanceNorm):
     """
 
     ranks = (4, 5)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """BatchNorm of any number of axes from two on, whose statistics in training are those of the batches of all processes.
+
+    process_group: by default all processes; without any it is a BatchNorm. The two sums travel one after the other, so that the variance is
+    as exact as that of one batch. Raises ArgumentError for fewer than two axes.
+
+    >>> layer = nn.SyncBatchNorm(1)
+    >>> layer(sg.tensor([[1.0], [3.0]])).detach()
+    tensor([[-1.],
+            [ 1.]])
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+        self._number = next(_layers)
+
+    def _check_input(self, input: Tensor) -> None:
+        if input.ndim < 2:
+            raise ArgumentError(f"expected at least 2D input (got {input.ndim}D input)")
+
+    @takes_tensors
+    def forward(self, input: Tensor) -> Tensor:
+        uses_batch = self.training or self.running_mean is None
+        if not uses_batch or get_world_size(self.process_group) <= 1:
+            return super().forward(input)
+        self._check_input(input)
+        axes = [k for k in range(input.ndim) if k != 1]
+        shape = [1, -1, *([1] * (input.ndim - 2))]
+        counted = full((1,), float(input.numel() // input.shape[1]), device=input.device)
+        sums = self._of_all(cat([input.sum(axes), counted.to(dtype=input.dtype)]), 0)
+        count = sums[-1]
+        mean = sums[:-1] / count
+        centred = input - mean.reshape(shape)
+        var = self._of_all((centred * centred).sum(axes), 1) / count
+        if self.training and self.running_mean is not None:
+            self._track(mean, var, count)
+        result = centred * (var + self.eps).rsqrt().reshape(shape)
+        if self.weight is not None:
+            result = result * self.weight.reshape(shape)
+        return result if self.bias is None else result + self.bias.reshape(shape)
+
+    def _of_all(self, value: Tensor, which: int) -> Tensor:
+        """The sum over all processes; outside compiled steps at once, in the order of the program."""
+        node = exchanged(value._node, sum_channel(self.process_group), 2 * self._number + which)
+        if current.trace is None:
+            execute.realize([node])
+        return Tensor._of(node)
+
+    def _track(self, mean: Tensor, var: Tensor, count: Tensor) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        with grad_mode(False):
+            self.num_batches_tracked.add_(1)
+            momentum: Any = self.momentum
+            if momentum is None:
+                momentum = 1.0 / self.num_batches_tracked.to(dtype=mean.dtype)
+            unbiased = var * (count / (count - 1.0))
+            self.running_mean.copy_(self.running_mean * (1.0 - momentum) + mean * momentum)
+            self.running_var.copy_(self.running_var * (1.0 - momentum) + unbiased * momentum)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """The module with a SyncBatchNorm, of the same parameters and buffers, in place of each BatchNorm."""
+        converted = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            converted = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            converted.training = module.training
+            for table in ("_parameters", "_buffers"):
+                getattr(converted, table).update(getattr(module, table))
+        for name, child in module.named_children():
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted

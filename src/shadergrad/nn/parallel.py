@@ -1,4 +1,4 @@
-"""Several devices, as far as a single process looks: DataParallel runs its module where it is."""
+"""Several devices: DataParallel runs its module where it is, DistributedDataParallel trains it in several processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import DeviceError
+from .distributed_data_parallel import DistributedDataParallel
 from .module import Module
 
 
@@ -32,23 +33,6 @@ class DataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
-
-
-class DistributedDataParallel(Module):
-    """Training in several processes, which is not there: raises DeviceError.
-
-    >>> try:
-    ...     nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
-    ... except sg.DeviceError as error:
-    ...     print(str(error)[:25])
-    [DistributedDataParallel]
-    """
-
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        raise DeviceError(
-            "[DistributedDataParallel] there is no training on several processes here. Hint: use the module itself, where "
-            "distributed.is_available() is false."
-        )
 
 
 __all__ = ["DataParallel", "DistributedDataParallel"]

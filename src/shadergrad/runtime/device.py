@@ -95,6 +95,13 @@ class Device(ABC):
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         """The values, as a fresh host array. Waits for the work they depend on."""
 
+    reads_at_once = True  # whether begin_download has the values when it returns
+
+    def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> Callable[[], np.ndarray]:
+        """Begin to read the values that a storage has now, behind the work submitted so far. Gives what waits for them."""
+        values = self.download(storage, shape, dtype)
+        return lambda: values
+
     @contextmanager
     def compiling(self) -> Iterator[Callable[[Kernel], None]]:
         """While a plan is made and loaded. Gives what is to be told of each of its kernels, as soon as the text is known."""

@@ -7,7 +7,7 @@ goes in chunks through a ring of staging buffers, so that copying to the host ov
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ class Readback:
         self._module = module
         self._ring = Ring(native, module, module.STAGING_USAGE)
         self._spoilt: list[Any] = []
+        self._lent: list[Ring] = []  # of `begin`, each of one buffer
 
     def read(self, wanted: Sequence[tuple[Any, np.ndarray]]) -> None:
         """Fill arrays (bytes, not empty) from the starts of buffers; waits for the work that writes them."""
@@ -32,9 +33,23 @@ class Readback:
             self._ring = Ring(self._native, self._module, self._module.STAGING_USAGE)
             raise
 
+    def begin(self, raw: Any, nbytes: int) -> Callable[[np.ndarray], None]:
+        """Begin to read a buffer, behind the work submitted so far. Gives what waits, and fills an array with the bytes."""
+        ring = self._lent.pop() if self._lent else Ring(self._native, self._module, self._module.STAGING_USAGE)
+        staging = ring.current()
+        ring.grow(staging, round_up(nbytes, 4))
+        staging.submission = self._native.copy(raw, 0, staging.raw, round_up(nbytes, 4))
+        self._native.map(staging.raw, round_up(nbytes, 4), staging.status)
+
+        def finish(into: np.ndarray) -> None:
+            self._finish(staging, into)
+            self._lent.append(ring)
+
+        return finish
+
     def abandon(self) -> list[Any]:
         """After the device's loss: the raw staging buffers, to be released. This object is of no use any more."""
-        return self._spoilt + self._ring.raws()
+        return self._spoilt + self._ring.raws() + [raw for ring in self._lent for raw in ring.raws()]
 
     def _read(self, wanted: Sequence[tuple[Any, np.ndarray]]) -> None:
         pending: deque[tuple[Staging, np.ndarray]] = deque()

@@ -144,6 +144,28 @@ class WebGPUDevice(Gpu):
             self._read_and_raise_faults([(storage.handle.raw, out.reshape(-1).view(np.uint8))] if out.nbytes else [])
         return out.astype(dtype.numpy, copy=False)
 
+    reads_at_once = False
+
+    def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> Callable[[], np.ndarray]:
+        if dtype.wgsl is None:
+            raise self.unsupported(dtype)
+        out = np.empty(shape, dtype.stored)
+        if not out.nbytes:
+            return lambda: out.astype(dtype.numpy)
+        with self.lock, self.translate_errors():
+            self.guard()
+            if storage.handle.raw is None:
+                raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
+            begun = self._readback.begin(storage.handle.raw, out.nbytes)
+
+        def finish() -> np.ndarray:
+            with self.lock, self.translate_errors():
+                self.guard()
+                begun(out.reshape(-1).view(np.uint8))
+            return out.astype(dtype.numpy, copy=False)
+
+        return finish
+
     @contextmanager
     def compiling(self) -> Iterator[Callable[[Kernel], None]]:
         """Kernels are compiled by other threads while the next ones are written. The lock is held, so that no one else hears of

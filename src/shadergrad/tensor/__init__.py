@@ -1,7 +1,7 @@
 """Tensors: what the rest of the library takes from here. base.py names the rooms, public.py holds the class."""
 
 from .axes import check_axes, check_axis, common_shape, sizes_of
-from .backpropagation import GradientEdge, backward, cotangent, leaf_of, note_flag, tensors_of, together
+from .backpropagation import GradientEdge, after_backward, backward, cotangent, leaf_of, note_flag, tensors_of, together
 from .base import TensorBase, is_dtype_name
 from .coercion import Number, host_tensor, operands
 from .comparison import where
@@ -27,7 +27,7 @@ from .hooks import RemovableHandle
 from .index import holds, select_along
 from .joining import cat, meshgrid, stack
 from .norms import vector_norm
-from .pending import flush, sync
+from .pending import compute_all, flush, sync
 from .placement import check_storable, device, get_default_device, resolve_device, set_default_device, standing_in
 from .positions import in_range
 from .products import einsum, tensordot
@@ -48,6 +48,7 @@ __all__ = [
     "Tensor",
     "TensorBase",
     "ValuesAndIndices",
+    "after_backward",
     "arange",
     "as_tensor",
     "backward",
@@ -56,6 +57,7 @@ __all__ = [
     "check_axis",
     "check_storable",
     "common_shape",
+    "compute_all",
     "cotangent",
     "default_generator",
     "device",

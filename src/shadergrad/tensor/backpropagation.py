@@ -6,8 +6,9 @@ walks the nodes.
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..arguments import checked, type_name
@@ -100,6 +101,27 @@ def backward(
                 _accumulate(owner, wrap(grad))
                 owners[id(node)] = owner
     together([t._grad for t in owners.values()])
+    _call_after()
+
+
+class _Callbacks(threading.local):
+    """What hooks asked for in this thread's backward pass."""
+
+    def __init__(self) -> None:
+        self.after: list[Callable[[], None]] = []
+
+
+_callbacks = _Callbacks()
+
+
+def _call_after() -> None:
+    while _callbacks.after:
+        _callbacks.after.pop(0)()
+
+
+def after_backward(callback: Callable[[], None]) -> None:
+    """For hooks of gradients: call `callback` once when the backward pass is over, and all gradients are where they belong."""
+    _callbacks.after.append(callback)
 
 
 def tensors_of(value: Any, what: str, name: str) -> list[Any]:

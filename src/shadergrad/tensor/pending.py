@@ -105,6 +105,12 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
     show_parts()
 
 
+def compute_all(device_name: str) -> None:
+    """Compute every live tensor of a device that is pending, views too. Raises what the computation raises, unlike `flush`."""
+    execute.realize([t._node for _, t in _alive(_live) if t._node.device == device_name and t._node.storage is None])
+    show_parts()
+
+
 def _shows(node: Node) -> bool:
     """Whether a node is a view or a number."""
     node = shown(node)

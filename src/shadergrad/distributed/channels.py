@@ -1,0 +1,87 @@
+"""What carries a value between processes within a program: the exchanges of graphs (primitives/exchange.py), over an engine.
+
+In: host arrays. Out: their sum, their mean or the root's. What travels may be compressed to 16 bits: halves, or bfloat16, the upper half of a
+float32. With error feedback what rounding loses is added to the next value of the same number.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Literal
+
+import numpy as np
+
+from .engines import Engine, ReduceOp
+from .groups import ProcessGroup, chosen
+
+Kind = Literal["sum", "mean", "root"]
+Compression = Literal["", "float16", "bfloat16"]
+
+
+class Channel:
+    """See the module. keeps_error: whether error is fed back."""
+
+    def __init__(self, engine: Engine, kind: Kind, compression: Compression = "", keeps_error: bool = False) -> None:
+        self.engine, self.kind, self.compression = engine, kind, compression
+        self.divisor = 0  # of a mean; 0: the number of processes
+        self._errors: dict[int, np.ndarray] | None = {} if keeps_error else None
+
+    def start(self, array: np.ndarray, number: int) -> Any:
+        """Begin: what it gives is for finish."""
+        array = np.array(array, order="C")  # which is written to
+        if self.kind == "root":
+            return self.engine.broadcast(array.reshape(-1).view(np.uint8), 0), array, array.dtype
+        if self.kind == "mean":
+            array /= self.divisor or self.engine.size
+        sent = array
+        if self.compression and array.dtype == np.float32:
+            sent = self._compressed(array, number)
+            if self.compression == "bfloat16":
+                return self.engine.all_reduce_bfloat16(sent), sent, array.dtype
+        return self.engine.all_reduce(sent, ReduceOp.SUM), sent, array.dtype
+
+    def _compressed(self, array: np.ndarray, number: int) -> np.ndarray:
+        if self._errors is not None and number in self._errors:
+            array += self._errors[number]
+        sent = array.astype(np.float16) if self.compression == "float16" else to_bfloat16(array)
+        if self._errors is not None:
+            self._errors[number] = array - (
+                sent.astype(np.float32) if sent.dtype == np.float16 else from_bfloat16(sent)
+            )
+        return sent
+
+    def finish(self, started: Any) -> np.ndarray:
+        """The value of all processes. Raises DistBackendError where another has ended."""
+        pending, array, dtype = started
+        pending.wait()
+        return from_bfloat16(array) if array.dtype == np.uint16 else array.astype(dtype, copy=False)
+
+    def backward(self) -> Channel:
+        """The channel of gradients: of a sum itself."""
+        assert self.kind == "sum"
+        return self
+
+
+_sums: weakref.WeakKeyDictionary[ProcessGroup, Channel] = weakref.WeakKeyDictionary()
+
+
+def sum_channel(group: Any) -> Channel:
+    """The channel of sums over a group; its operations mix with none that the program makes. All processes ask first at the same place."""
+    found = chosen(group, "SyncBatchNorm")
+    if found not in _sums:
+        own = found.engine.subgroup(range(found.engine.size), None)
+        assert own is not None
+        _sums[found] = Channel(own, "sum")
+    return _sums[found]
+
+
+def to_bfloat16(array: np.ndarray) -> np.ndarray:
+    """The upper halves of float32, rounded to the nearest, to even ones where two are as near, as uint16."""
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    rounded = ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
+    return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
+
+
+def from_bfloat16(halves: np.ndarray) -> np.ndarray:
+    """float32 from upper halves."""
+    return (halves.astype(np.uint32) << 16).view(np.float32)

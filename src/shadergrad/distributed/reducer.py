@@ -1,0 +1,252 @@
+"""The gradients of a model, averaged over processes, bucket by bucket.
+
+In: parameters, and a group. Out: their .grad, the mean of all processes', when the backward pass is over. The parameters are put into buckets
+in the reverse of their order, which is about that of the backward pass. Each bucket is one exchange of the graph: it begins when its last
+gradient is computed, and goes on while the rest of the backward pass runs (drive/stages.py), compiled or not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..drive.tracing import current
+from ..errors import CompileError
+from ..graph.node import grad_mode
+from ..primitives.exchange import exchanged
+from ..tensor import Tensor, after_backward, cat, compute_all, zeros_like
+from .channels import Channel
+from .engines import ReduceOp
+from .errors import DistError
+from .groups import ProcessGroup
+
+MEGABYTE = 1 << 20
+FIRST = 1 << 20  # bytes of the first bucket, whose exchange should begin early
+NUMBERS = 1 << 12  # of exchanges that a reducer may have
+_count = itertools.count(1)
+
+Hook = Callable[[Any, Any], Any]
+
+
+class GradBucket:
+    """Gradients that are exchanged together: what a hook of register_comm_hook gets.
+
+    >>> bucket = sg.distributed.GradBucket(0, sg.ones(2), [sg.zeros(2)], True)
+    >>> bucket.buffer(), bucket.is_last()
+    (tensor([1., 1.]), True)
+    """
+
+    def __init__(self, index: int, buffer: Tensor, parameters: list[Tensor], is_last: bool) -> None:
+        self._index, self._buffer, self._parameters, self._is_last = index, buffer, parameters, is_last
+
+    def index(self) -> int:
+        """Its number."""
+        return self._index
+
+    def buffer(self) -> Tensor:
+        """The gradients, one behind the other, flat."""
+        return self._buffer
+
+    def set_buffer(self, buffer: Tensor) -> None:
+        """Take others."""
+        self._buffer = buffer
+
+    def gradients(self) -> list[Tensor]:
+        """Those of each parameter."""
+        return cut(self._buffer, self._parameters)
+
+    def parameters(self) -> list[Tensor]:
+        """The parameters."""
+        return self._parameters
+
+    def is_last(self) -> bool:
+        """Whether it is the last of a backward pass."""
+        return self._is_last
+
+
+def cut(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """Parts of a flat tensor, of the shapes of others."""
+    found, at = [], 0
+    for t in like:
+        found.append(flat[at : at + t.numel()].reshape(tuple(t.shape)))
+        at += t.numel()
+    return found
+
+
+def buckets_of(parameters: Sequence[Tensor], most: int) -> list[list[int]]:
+    """Numbers of parameters, in the reverse of their order, of one device and dtype and at most so many bytes each."""
+    found: list[list[int]] = []
+    open_: dict[Any, tuple[list[int], int]] = {}
+    limit = min(FIRST, most)
+    for k in reversed(range(len(parameters))):
+        p = parameters[k]
+        kind = (str(p.device), p.dtype)
+        numbers, size = open_.get(kind, ([], 0))
+        numbers.append(k)
+        size += p.numel() * p.dtype.itemsize
+        open_[kind] = (numbers, size)
+        if size >= limit:
+            found.append(numbers)
+            del open_[kind]
+            limit = most
+    return found + [numbers for numbers, _ in open_.values()]
+
+
+def kinds_of(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+    """Those of one device and dtype together."""
+    kinds: dict[Any, list[Tensor]] = {}
+    for t in tensors:
+        kinds.setdefault((str(t.device), t.dtype), []).append(t)
+    return list(kinds.values())
+
+
+class Reducer:
+    """See the module. names: of the parameters, for errors. finds_unused: whether some may get no gradient.
+
+    is_armed: whether the backward pass to come exchanges.
+    """
+
+    def __init__(
+        self,
+        parameters: list[Tensor],
+        names: list[str],
+        group: ProcessGroup,
+        engine: Any,
+        most: int,
+        finds_unused: bool,
+    ) -> None:
+        self.parameters, self._names, self.group, self.engine = parameters, names, group, engine
+        self.channel = Channel(engine, "mean")
+        self.roots = Channel(engine, "root")
+        self.buckets = buckets_of(parameters, most)
+        self._base = (1 << 22) + next(_count) * NUMBERS
+        self._finds_unused = finds_unused
+        self._hook: tuple[Any, Hook] | None = None
+        self.is_armed = False
+        self._ready: set[int] = set()
+        self._unused: frozenset[int] | None = None  # on all processes, as the first capture found
+        self._waits = False
+        self.handles = [p.register_post_accumulate_grad_hook(self._noting(k)) for k, p in enumerate(parameters)]
+
+    def _noting(self, k: int) -> Callable[[Any], None]:
+        return lambda _: self._on_ready(k)
+
+    def set_hook(self, state: Any, hook: Hook) -> None:
+        """Let a function exchange the buckets."""
+        self._hook = state, hook
+
+    def arm(self) -> None:
+        """A forward pass, whose backward pass exchanges."""
+        if self._ready and self._waits is False:
+            self._raise_missing()
+        self._ready.clear()
+        self.is_armed = True
+
+    def disarm(self) -> None:
+        self.is_armed = False
+        self._ready.clear()
+
+    def _on_ready(self, k: int) -> None:
+        if not self.is_armed:
+            return
+        if not self._waits:
+            self._waits = True
+            after_backward(self._finish)
+        self._ready.add(k)
+
+    def _raise_missing(self) -> None:
+        missing = [name for k, name in enumerate(self._names) if k not in self._ready]
+        self._ready.clear()
+        raise DistError(
+            "[DistributedDataParallel] Expected to have finished reduction in the prior iteration before starting a new one. The "
+            f"backward pass gave no gradient to {', '.join(missing[:8])}{' ...' if len(missing) > 8 else ''}. Hint: "
+            "find_unused_parameters=True, or let the loss depend on all outputs."
+        )
+
+    def _finish(self) -> None:
+        self._waits = False
+        if not self.is_armed:
+            return
+        if len(self._ready) < len(self.parameters) and not self._finds_unused:
+            return  # another backward pass may come
+        ready, self._ready, self.is_armed = self._ready, set(), False
+        unused = self._unused_everywhere(ready) if self._finds_unused else frozenset()
+        with grad_mode(False):
+            self.exchange(unused)
+        if current.trace is None:
+            for device in dict.fromkeys(p._node.device for p in self.parameters):
+                compute_all(device)
+
+    def _unused_everywhere(self, ready: set[int]) -> frozenset[int]:
+        """The parameters that no process used. In compiled steps they are those of the first capture, when all processes ask."""
+        if current.trace is not None and self._unused is not None:
+            known = self._unused & ready
+            if known:
+                raise CompileError(
+                    f"[DistributedDataParallel] {self._names[min(known)]} was used by no process when a step was first captured, and is "
+                    "now. Hint: call the model once with all its parameters first, or leave the step uncompiled."
+                )
+            return self._unused
+        used = np.zeros(len(self.parameters), np.int32)
+        used[list(ready)] = 1
+        self.engine.all_reduce(used, ReduceOp.SUM).wait()
+        found = frozenset(np.flatnonzero(used == 0).tolist())
+        if current.trace is not None:
+            self._unused = found
+        return found
+
+    def exchange(self, unused: frozenset[int] = frozenset()) -> None:
+        """Put the means into .grad."""
+        for number, bucket in enumerate(self.buckets):
+            parameters = [self.parameters[k] for k in bucket]
+            gradients = [zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            flat = cat([g.reshape(-1) for g in gradients]) if len(gradients) > 1 else gradients[0].reshape(-1)
+            mean = self._exchanged(flat, parameters, number)
+            for k, p, part in zip(bucket, parameters, cut(mean, parameters), strict=True):
+                if k in unused:
+                    continue
+                if p.grad is None:
+                    p.grad = part
+                else:
+                    p.grad._assign(part._node)
+
+    def _exchanged(self, flat: Tensor, parameters: list[Tensor], number: int) -> Tensor:
+        if self._hook is None:
+            return Tensor._of(exchanged(flat._node, self.channel, self._base + number + NUMBERS // 2))
+        if current.trace is not None:
+            raise CompileError(
+                "[DistributedDataParallel] a compiled step cannot call a communication hook of a program's own, which wants values. "
+                "Hint: fp16_compress_hook or bf16_compress_hook, or leave the step uncompiled."
+            )
+        state, hook = self._hook
+        found = hook(state, GradBucket(number, flat, parameters, number == len(self.buckets) - 1))
+        value = found.wait() if hasattr(found, "wait") else found
+        return value[0] if isinstance(value, list | tuple) else value
+
+    def shadow_buckets(self) -> None:
+        """Take part in a step with gradients of zeros, and forget the means."""
+        started = []
+        for bucket in self.buckets:
+            first = self.parameters[bucket[0]]
+            size = sum(self.parameters[k].numel() for k in bucket)
+            started.append(self.channel.start(np.zeros(size, first.dtype.numpy), -1))
+        for s in started:
+            self.channel.finish(s)
+
+    def shadow_buffers(self, buffers: list[Tensor]) -> None:
+        """Take part in the exchange of buffers, with those that are there."""
+        for together in kinds_of(buffers):
+            flat = np.concatenate([b.detach().numpy().reshape(-1) for b in together])
+            self.roots.finish(self.roots.start(flat, -1))
+
+    def exchange_buffers(self, buffers: list[Tensor]) -> None:
+        """Let all processes have the buffers of the first one."""
+        with grad_mode(False):
+            for number, together in enumerate(kinds_of(buffers)):
+                flat = cat([b.reshape(-1) for b in together]) if len(together) > 1 else together[0].reshape(-1)
+                root = Tensor._of(exchanged(flat._node, self.roots, self._base + number))
+                for b, part in zip(together, cut(root, together), strict=True):
+                    b._assign(part._node)

@@ -1,0 +1,275 @@
+"""Programs that wait for other processes: a graph with exchanges is cut into stages, which are plans of their own.
+
+In: a graph with Exchange nodes. Out: one Program. Stage k computes what exchange k sends, and what of that nobody has computed before; the
+rest that needs no exchange is a stage; what needs some is the last. An exchange begins when its stage is submitted, goes on while the
+next ones run, and is waited for where a stage reads it. All processes exchange in the order of the numbers.
+
+Views and constants are computed again in each stage. Only the last stage overwrites inputs, when no other reads them any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..graph.capture import Capture, Graph
+from ..graph.leaves import Placeholder
+from ..graph.node import Node
+from ..plan import Plan
+from ..runtime.device import Program, Storage, get_device
+
+Load = Callable[[Graph], Program]
+
+
+def has_exchanges(nodes: Sequence[Node]) -> bool:
+    """Whether nodes wait for other processes."""
+    return any(node.primitive.kind == "exchange" for node in nodes)
+
+
+def waits(capture: Capture) -> bool:
+    """Whether a captured graph waits for other processes."""
+    return has_exchanges(capture.order)
+
+
+@dataclass
+class Stage:
+    """reads, gives: nodes of the whole graph, by id. sends: the exchange whose input is the last of what it gives."""
+
+    program: Program | None
+    reads: list[int]
+    gives: list[int]
+    sends: int | None
+
+
+class Staged(Program):
+    """See the module."""
+
+    def __init__(self, graph: Graph, load: Load) -> None:
+        self._device = graph.device
+        self._inputs = [id(n) for n in graph.inputs]
+        self._outputs = [id(n) for n in graph.outputs]
+        self._nodes = {id(n): n for n in graph.nodes}
+        self._stages = _cut(graph, load)
+        last: dict[int, int] = {}
+        for k, stage in enumerate(self._stages):
+            for key in (*stage.reads, *stage.gives):
+                last[key] = k
+        kept = {*self._outputs, *self._inputs}
+        self._gone = [
+            [key for key, k in last.items() if k == at and key not in kept] for at in range(len(self._stages))
+        ]
+        self.plan = _joined(graph, self._stages)
+
+    def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
+        device = get_device(self._device)
+        values: dict[int, Storage] = dict(zip(self._inputs, inputs, strict=True))
+        targets = {key: target for key, target in zip(self._outputs, into or (), strict=False) if target is not None}
+        reading: list[tuple[int, Callable[[], np.ndarray]]] = []  # what is on its way to the host
+        started: dict[int, Any] = {}
+
+        def send() -> None:
+            for key, read in reading:
+                primitive: Any = self._nodes[key].primitive
+                started[key] = primitive.channel.start(read(), primitive.number)
+            reading.clear()
+
+        for stage, gone in zip(self._stages, self._gone, strict=True):
+            for key in stage.reads:
+                if key not in values:
+                    send()
+                    node = self._nodes[key]
+                    array = node.primitive.channel.finish(started.pop(key))  # type: ignore[attr-defined]
+                    values[key] = device.upload(np.ascontiguousarray(array), node.dtype)
+            if stage.program is not None:
+                own = [targets.get(key) for key in stage.gives]
+                made = stage.program.run([values[key] for key in stage.reads], own if any(own) else None)
+                values.update(zip(stage.gives, made, strict=True))
+            if stage.sends is not None:
+                node = self._nodes[stage.sends]
+                read = device.begin_download(values[id(node.inputs[0])], node.shape, node.dtype)
+                reading.append((stage.sends, read))
+                if device.reads_at_once:
+                    send()
+            for key in gone:
+                values.pop(key, None)
+        return [values[key] for key in self._outputs]
+
+
+def _cut(graph: Graph, load: Load) -> list[Stage]:
+    exchanges, waiting = _ordered(graph)
+    known = {id(n) for n in (*graph.inputs, *exchanges)}
+    roots = [[e.inputs[0]] for e in exchanges]
+    free = [o for o in graph.outputs if id(o) not in waiting and id(o) not in known]
+    parts = [_needed(r, known) for r in (*roots, free, graph.outputs)]
+    read_later: list[set[int]] = [set()]
+    for part in reversed(parts):
+        mine = {id(n) for n in part}
+        read_later.insert(0, read_later[0] | {id(i) for n in part for i in n.inputs if id(i) not in mine})
+    outputs = {id(o) for o in graph.outputs}
+    stages = []
+    for k, part in enumerate(parts):
+        sends = exchanges[k] if k < len(exchanges) else None
+        is_last = k == len(parts) - 1
+        own = {id(n): n for n in part}
+        wanted = [n for n in part if not _is_free(n) and (id(n) in read_later[k + 1] or id(n) in outputs)]
+        if sends is not None:
+            wanted = [n for n in wanted if n is not sends.inputs[0]]
+            if id(sends.inputs[0]) in own:
+                wanted.append(sends.inputs[0])
+        if is_last:
+            wanted = list({id(o): o for o in graph.outputs if id(o) in own}.values())
+        stages.append(_stage(graph, part, wanted, sends, is_last, load))
+    return stages
+
+
+def _ordered(graph: Graph) -> tuple[list[Node], set[int]]:
+    """The exchanges, each behind those that it depends on, else by number; and what depends on one, by id."""
+    before: dict[int, set[int]] = {}  # of a node, the exchanges that it depends on
+    exchanges: list[Node] = []
+    for node in graph.nodes:
+        above = set().union(*(before.get(id(i), ()) for i in node.inputs))
+        if node.primitive.kind == "exchange":
+            exchanges.append(node)
+            before[id(node)] = above | {id(node)}
+        elif above:
+            before[id(node)] = above
+    place = {id(e): k for k, e in enumerate(exchanges)}
+    left = sorted(exchanges, key=lambda e: (e.primitive.number, place[id(e)]))  # type: ignore[attr-defined]
+    ordered: list[Node] = []
+    done: set[int] = set()
+    while left:
+        found = next(e for e in left if before[id(e)] <= done | {id(e)})
+        left.remove(found)
+        ordered.append(found)
+        done.add(id(found))
+    return ordered, set(before)
+
+
+def _is_free(node: Node) -> bool:
+    """Whether a stage computes it again rather than keep it."""
+    return node.primitive.kind == "view" or (not node.inputs and not isinstance(node.primitive, Placeholder))
+
+
+def _needed(roots: Sequence[Node], known: set[int]) -> list[Node]:
+    """What roots need and nobody has computed, inputs first; it is known from then on, but for what costs nothing."""
+    found: dict[int, Node] = {}
+    stack = [(node, False) for node in reversed(roots)]
+    while stack:
+        node, is_done = stack.pop()
+        if is_done:
+            found.setdefault(id(node), node)
+        elif id(node) not in known and id(node) not in found:
+            stack.append((node, True))
+            stack += [(i, False) for i in reversed(node.inputs)]
+    known.update(key for key, node in found.items() if not _is_free(node))
+    return list(found.values())
+
+
+def _stage(graph: Graph, part: list[Node], wanted: list[Node], sends: Node | None, is_last: bool, load: Load) -> Stage:
+    """A stage of nodes `part`, which gives `wanted`."""
+    reads: list[Node] = []
+    built: dict[int, Node] = {}
+    placeholders: list[Node] = []
+
+    def source(node: Node) -> Node:
+        if id(node) not in built:
+            made = Node(Placeholder(len(reads), node.shape, node.dtype), (), node.shape, node.dtype, node.device)
+            reads.append(node)
+            placeholders.append(made)
+            built[id(node)] = made
+        return built[id(node)]
+
+    own = {id(n) for n in part}
+    for node in part:
+        inputs = tuple(built[id(i)] if id(i) in own else source(i) for i in node.inputs)
+        built[id(node)] = Node(node.primitive, inputs, node.shape, node.dtype, node.device)
+    key = None if sends is None else id(sends)
+    if not wanted:
+        return Stage(None, [], [], key) if not is_last else Stage(None, _exchanged(graph), [], key)
+    in_place: dict[int, int] = {}
+    if is_last:
+        place = {id(n): k for k, n in enumerate(wanted)}
+        for output, position in graph.in_place.items():
+            if id(graph.outputs[output]) in place:
+                source(graph.inputs[position])
+        where = {id(n): k for k, n in enumerate(reads)}
+        for output, position in graph.in_place.items():
+            if id(graph.outputs[output]) in place:
+                in_place[place[id(graph.outputs[output])]] = where[id(graph.inputs[position])]
+    order = [*placeholders, *(built[id(n)] for n in part)]
+    program = load(Graph(placeholders, [built[id(n)] for n in wanted], [], in_place, graph.device, order))
+    given = [id(n) for n in reads]
+    if is_last:
+        given_back = [key for key in _exchanged(graph) if key not in given]
+        if given_back:
+            return Stage(_Reading(program, len(given)), given + given_back, [id(n) for n in wanted], key)
+    return Stage(program, given, [id(n) for n in wanted], key)
+
+
+def _exchanged(graph: Graph) -> list[int]:
+    """The exchanges that are outputs themselves."""
+    return list(dict.fromkeys(id(o) for o in graph.outputs if o.primitive.kind == "exchange"))
+
+
+class _Reading(Program):
+    """A program with further inputs, which it does not look at."""
+
+    def __init__(self, program: Program, count: int) -> None:
+        self.plan, self._program, self._count = program.plan, program, count
+
+    def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
+        return self._program.run(inputs[: self._count], into)
+
+
+def _joined(graph: Graph, stages: list[Stage]) -> Plan:
+    """The plans of all stages as one, to be looked at: nobody runs it."""
+    plans = [(s, s.program.plan) for s in stages if s.program is not None]
+    first = plans[0][1]
+    buffers: list[Any] = []
+    kernels: list[Any] = []
+    dispatches: list[Any] = []
+    notes: list[Any] = []
+    rows: dict[int, int] = {}  # of nodes
+    for stage, plan in plans:
+        place: dict[int, int] = {}
+        for row, key in zip(plan.inputs, stage.reads, strict=False):
+            if key in rows:
+                place[row] = rows[key]
+        for row, spec in enumerate(plan.buffers):
+            if row not in place:
+                place[row] = len(buffers)
+                aliases = None if spec.aliases is None else place.get(spec.aliases)
+                role = spec.role if row not in plan.outputs or row in plan.inputs else "temporary"
+                buffers.append(replace(spec, aliases=aliases, role=role, slot=None))
+        for row, spec in enumerate(plan.buffers):
+            if spec.aliases is not None and buffers[place[row]].aliases is None:
+                buffers[place[row]] = replace(buffers[place[row]], aliases=place[spec.aliases])
+        rows.update((key, place[row]) for row, key in zip(plan.inputs, stage.reads, strict=False))
+        rows.update((key, place[row]) for row, key in zip(plan.outputs, stage.gives, strict=False))
+        dispatches += [
+            replace(d, kernel=d.kernel + len(kernels), buffers=tuple(place[b] for b in d.buffers))
+            for d in plan.dispatches
+        ]
+        kernels += plan.kernels
+        notes += plan.notes
+    template = buffers[0]
+    for node in (*graph.inputs, *graph.outputs):
+        if id(node) not in rows:  # that no stage reads, or that came as it was
+            rows[id(node)] = len(buffers)
+            buffers.append(
+                replace(
+                    template,
+                    role="argument",
+                    shape=node.shape,
+                    dtype=node.dtype,
+                    aliases=None,
+                    slot=None,
+                    name="",
+                    bound=0,
+                )
+            )
+    inputs, outputs = tuple(rows[id(n)] for n in graph.inputs), tuple(rows[id(n)] for n in graph.outputs)
+    return Plan(first.target, tuple(buffers), tuple(kernels), tuple(dispatches), inputs, outputs, (), 0, ())

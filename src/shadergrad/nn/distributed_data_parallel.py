@@ -1,0 +1,241 @@
+"""A model that several processes train together, each on a part of every batch.
+
+In: a module, the same in all processes. Out: a module whose backward pass leaves the mean of all processes' gradients in .grad. What carries
+them is distributed/reducer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..distributed import default_hooks
+from ..distributed.agreement import refuse_unlike, share
+from ..distributed.channels import Channel
+from ..distributed.engines import ReduceOp
+from ..distributed.errors import DistError
+from ..distributed.groups import ProcessGroup, chosen, is_initialized
+from ..distributed.reducer import MEGABYTE, Reducer
+from ..drive import tracing
+from ..drive.tracing import current
+from ..errors import CompileError, DeviceError
+from ..graph.node import mode
+from ..tensor import Tensor
+from .module import Module
+
+
+class DistributedDataParallel(Module):
+    """The module, under `.module`, trained by all processes of a group. At the start all get the parameters and buffers of the first
+    one. Each backward pass leaves in .grad the mean over the processes, so that the optimizers of all do the same. For a loss that is a mean
+    over the batch, with equally many samples in each process, that is the gradient of the whole batch.
+
+    It may be called in `sg.compile`d steps: the step is then cut into plans, and gradients travel while the backward pass goes on.
+
+    device_ids: of one device at most, which is not asked for: the module computes where its parameters are. broadcast_buffers: whether each
+    forward pass in training begins with the buffers of the first process. process_group: by default all processes. bucket_cap_mb: how many
+    megabytes of gradients travel together (25). find_unused_parameters: whether some parameters may get no gradient in some processes;
+    those that no process used keep theirs. init_sync: whether processes check that they agree, and share their start.
+    gradient_as_bucket_view, static_graph, check_reduction: change nothing.
+
+    Raises DeviceError without a process group or for several devices; DistError in all processes where their parameters differ in names,
+    shapes or dtypes, or the library in its version, and where no parameter requires grad.
+
+    >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+    >>> model(sg.ones(3, 2)).sum().backward()
+    >>> model.module.weight.grad
+    tensor([[3., 3.]])
+    >>> sg.distributed.destroy_process_group()
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+    ) -> None:
+        super().__init__()
+        if not is_initialized():
+            raise DeviceError(
+                "[DistributedDataParallel] there is no process group. Hint: sg.distributed.init_process_group() first, in a program that "
+                "torchrun starts; without several processes use the module itself."
+            )
+        if device_ids is not None and len(device_ids) > 1:
+            raise DeviceError(
+                f"[DistributedDataParallel] one device computes in a process, not {len(device_ids)}. Hint: start a process for each."
+            )
+        self.module = module
+        self.process_group: ProcessGroup = chosen(process_group, "DistributedDataParallel")
+        self.broadcast_buffers = broadcast_buffers
+        self.find_unused_parameters = find_unused_parameters
+        ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        named = [(n, p) for n, p in module.named_parameters() if n not in ignored]
+        trained = [(n, p) for n, p in named if p.requires_grad]
+        if not trained:
+            raise DistError(
+                "[DistributedDataParallel] is not needed when a module doesn't have any parameters that require a gradient."
+            )
+        buffers = [(n, b) for n, b in module.named_buffers() if n not in ignored]
+        most = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEGABYTE)
+        if init_sync:
+            refuse_unlike("DistributedDataParallel", [*named, *buffers], self.process_group, (most, len(trained)))
+            share([t for _, t in (*named, *buffers)], self.process_group)
+        engine = self.process_group.engine
+        own = engine.subgroup(range(engine.size), None)  # its operations do not mix with those that the program makes
+        self._buffers_shared = [n for n, _ in buffers]
+        self._state = _State()
+        self._state.reducer = Reducer(
+            [p for _, p in trained],
+            [n for n, _ in trained],
+            self.process_group,
+            own,
+            most,
+            find_unused_parameters,
+        )
+
+    @property
+    def require_backward_grad_sync(self) -> bool:
+        """Whether backward passes exchange gradients: not within no_sync()."""
+        return self._state.syncs
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """As the module's."""
+        state = self._state
+        if current.trace is not None:
+            current.trace.on_attribute(state, "syncs", state.syncs)
+            if state.joining is not None:
+                raise CompileError(
+                    "[DistributedDataParallel] join() counts processes at each step, which a compiled step cannot. Hint: "
+                    "leave the step uncompiled, or give all processes equally many batches."
+                )
+        if state.syncs and mode.grad:
+            if state.joining is not None:
+                state.joining.begin_step()
+            state.reducer.arm()
+            if self.broadcast_buffers and self._buffers_shared and self.training:
+                found = dict(self.module.named_buffers())
+                state.reducer.exchange_buffers([found[n] for n in self._buffers_shared if n in found])
+        else:
+            state.reducer.disarm()
+        return self.module(*inputs, **kwargs)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within, forward passes lead to backward passes that exchange nothing: gradients accumulate, and the first pass after it
+        exchanges their sum."""
+        before = self._state.syncs
+        self._state.set_syncs(False)
+        try:
+            yield
+        finally:
+            self._state.set_syncs(before)
+
+    @contextmanager
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+    ) -> Iterator[None]:
+        """Around a loop over batches of which processes may have different numbers: those that are done send zeros until all are.
+
+        divide_by_initial_world_size: the mean is over all processes; False: over those that still have batches.
+        throw_on_early_termination: raise in all processes when the first is done. At the end all have the parameters of one that had most.
+        """
+        if not enable or self.process_group.size() == 1:
+            yield
+            return
+        self._state.joining = _Join(self, divide_by_initial_world_size, throw_on_early_termination)
+        try:
+            yield
+            self._state.joining.shadow()
+        finally:
+            self._state.joining = None
+
+    def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
+        """Exchange buckets by `hook(state, bucket)`, which gives a future of the flat mean.
+
+        allreduce_hook, fp16_compress_hook and bf16_compress_hook (`sg.distributed.default_hooks`) are known: they also work in compiled steps,
+        and with `sg.distributed.ErrorFeedback()` as the state what rounding loses is added to the next step's gradients.
+        """
+        compression = default_hooks.compression_of(hook)
+        reducer = self._state.reducer
+        if compression is None:
+            reducer.set_hook(state, hook)
+        else:
+            keeps = isinstance(state, default_hooks.ErrorFeedback)
+            reducer.channel = Channel(reducer.engine, "mean", compression, keeps)
+        tracing.changes += 1
+
+
+class _State:
+    """What is no part of the module's state: how it exchanges."""
+
+    reducer: Reducer
+
+    def __init__(self) -> None:
+        self.syncs = True
+        self.joining: _Join | None = None
+
+    def set_syncs(self, value: bool) -> None:
+        if value != self.syncs:
+            tracing.changes += 1
+        self.syncs = value
+
+
+class _Join:
+    """Processes that have unlike numbers of batches."""
+
+    def __init__(self, model: DistributedDataParallel, divides_by_all: bool, throws: bool) -> None:
+        self._model, self._reducer = model, model._state.reducer
+        self._divides_by_all, self._throws = divides_by_all, throws
+        self.steps = 0
+
+    def _count(self, is_active: bool) -> int:
+        active = np.array([1 if is_active else 0], np.int64)
+        self._reducer.engine.all_reduce(active, ReduceOp.SUM).wait()
+        left = int(active[0])
+        if self._throws and left < self._reducer.engine.size:
+            raise DistError("[DistributedDataParallel.join] detected at least one rank that exhausted inputs.")
+        self._reducer.channel.divisor = 0 if self._divides_by_all else left
+        return left
+
+    def begin_step(self) -> None:
+        self._count(True)
+        self.steps += 1
+
+    def shadow(self) -> None:
+        """What a process does that is done."""
+        engine, model = self._reducer.engine, self._model
+        while self._count(False):
+            if model.broadcast_buffers and model.training and model._buffers_shared:
+                self._reducer.shadow_buffers([b for _, b in model.module.named_buffers()])
+            self._reducer.shadow_buckets()
+        self._reducer.channel.divisor = 0
+        most = np.zeros(engine.size, np.int64)
+        most[engine.rank] = self.steps
+        engine.all_reduce(most, ReduceOp.SUM).wait()
+        last = int(most.argmax())
+        for t in (*model.module.parameters(), *model.module.buffers()):
+            _from(t, last, engine)
+
+
+def _from(t: Tensor, root: int, engine: Any) -> None:
+    array = np.ascontiguousarray(t.detach().numpy())
+    engine.broadcast(array.reshape(-1).view(np.uint8), root).wait()
+    if engine.rank != root:
+        with_values(t, array)
+
+
+def with_values(t: Tensor, array: np.ndarray) -> None:
+    """Give a tensor the values of an array."""
+    t.write_(array.reshape(tuple(t.shape)))

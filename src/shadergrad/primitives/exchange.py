@@ -1,0 +1,53 @@
+"""A value that several processes make together, as a node of the graph.
+
+In: this process's value. Out: that of all, which a channel makes on the host. No plan holds such a node: drive/stages.py cuts the graph there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..graph.node import Node, make
+from ..graph.primitive import Primitive, Shape
+
+BACKWARDS = 1 << 20  # gradients come in the opposite order
+
+
+class Channel(Protocol):
+    """What carries values between processes. All of them start the same exchanges in the same order, each by its number."""
+
+    def start(self, array: np.ndarray, number: int) -> Any:
+        """Begin with an array, which it may write to. Gives what finish takes."""
+
+    def finish(self, started: Any) -> np.ndarray:
+        """The value of all, of the array's shape and dtype. Waits for the others; raises what went wrong there."""
+        raise NotImplementedError
+
+    def backward(self) -> Channel:
+        """The channel of the gradient: of a sum the same."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange(Primitive):
+    """The value of all processes, in place of this one's. number: the place among the exchanges of a program."""
+
+    channel: Any
+    number: int
+
+    def infer(self, *inputs: Node) -> tuple[Shape, Any]:
+        return inputs[0].shape, inputs[0].dtype
+
+    def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:
+        return (exchanged(g, self.channel.backward(), BACKWARDS - self.number),)
+
+
+Exchange.kind = "exchange"  # said here and not in the class, so that it is no record of the registry: no plan holds one
+
+
+def exchanged(node: Node, channel: Channel, number: int) -> Node:
+    """The value of all processes. number: of exchanges that may come in any order, the lower one comes first."""
+    return make(Exchange(channel, number), node)
