@@ -164,14 +164,16 @@ def _read_meta(path: Path, text: str) -> dict[str, Any]:
     return meta
 
 
-_MARKS = ("array", "dict", "tuple")
+HALF = "bfloat16"  # which NumPy and so an array has not: of such a tensor, float32 is in the file
+_MARKS = ("array", "dict", "tuple", HALF)
 
 
 def pack(value: Any, name: str = "") -> tuple[Arrays, Any]:
     """Take the arrays out of nested dicts, lists and tuples: (arrays by name, the rest as JSON data).
 
     Arrays are NumPy arrays and tensors; {"array": name} stands in their place. JSON has neither
-    tuples nor keys other than strings, so {"tuple": [...]} and {"dict": [[key, value], ...]} stand for those.
+    tuples nor keys other than strings, so {"tuple": [...]} and {"dict": [[key, value], ...]} stand for those. {"bfloat16": name} is a
+    tensor of that dtype, whose array is of float32.
     Raises CheckpointError on anything but these and None, bool, int, float, str, and on what contains itself.
     """
     packing = _Packing()
@@ -190,7 +192,8 @@ class _Packing:
     def plain(self, node: Any, path: str) -> Any:
         """A value as JSON data, its arrays put aside."""
         if isinstance(node, np.ndarray) or hasattr(node, "detach"):
-            return {"array": self._put_aside(node, path or "tensor")}
+            mark = HALF if getattr(node.dtype, "name", "") == HALF else "array"
+            return {mark: self._put_aside(node, path or "tensor")}
         if isinstance(node, dict):
             return _plain_dict({k: self.plain(child, _inside(path, k)) for k, child in node.items()}, path)
         if isinstance(node, list | tuple):
@@ -240,10 +243,11 @@ def _unpack(arrays: Mapping[str, Any], structure: Any) -> Any:
         return structure
     if len(structure) == 1:
         ((mark, content),) = structure.items()
-        if mark == "array":
+        if mark in ("array", HALF):
             if not isinstance(content, str) or content not in arrays:
                 raise CheckpointError(f"the structure of the data names an array {content!r}, which is not there.")
-            return arrays[content]
+            found = arrays[content]
+            return found.to(HALF) if mark == HALF and hasattr(found, "to") else found
         if mark == "tuple" and isinstance(content, list):
             return tuple(_unpack(arrays, child) for child in content)
         if mark == "dict" and isinstance(content, list) and all(map(_is_item, content)):

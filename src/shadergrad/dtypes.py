@@ -1,9 +1,10 @@
 """Element types and PyTorch's promotion rules.
 
-A dtype knows its NumPy type and, where a shader can hold it, its WGSL type. On the GPU every element takes 32 bits: bool
+A dtype knows its NumPy type and, where a shader can hold it, its WGSL type. On the GPU an element takes 32 bits: bool
 is stored as u32 (WGSL booleans are not host-shareable), uint8 and uint16 as u32 and int8 and int16 as i32 that wrap at their
-own bits, and int64 as i32, so that values beyond int32 are refused there. float64, float16, uint64 and the complex dtypes live
-on the cpu device only. bfloat16 and the float8 dtypes are names: they have limits (finfo), and tensors without elements.
+own bits, and int64 as i32, so that values beyond int32 are refused there. float16 and bfloat16 take 16 bits, two in a u32, and are
+computed in float32 (docs/decisions/0029). float64, uint64 and the complex dtypes live on the cpu device only.
+The float8 dtypes are names: they have limits (finfo), and tensors without elements.
 Promotion: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 """
 
@@ -34,6 +35,7 @@ class DType:
     itemsize: int = 4  # bytes on the host
 
     stored: Any = field(default=None, repr=False)  # the NumPy type of its elements in a GPU's memory
+    is_half: bool = field(default=False, repr=False)  # whether it is floating in 16 bits, and computed in float32
 
     def __repr__(self) -> str:
         return f"shadergrad.{self.name}"
@@ -115,6 +117,25 @@ class DType:
         by = f"vec4<u32>({by})" if vector else by
         return f"((({text}) << {by}) >> {by})"  # of i32 the shift to the right keeps the sign
 
+    def holding(self, values: Any) -> np.ndarray:
+        """Values as a NumPy array of what this dtype holds of them: those of bfloat16 lie in float32 arrays, rounded to nearest even."""
+        if self.name != "bfloat16":
+            return np.asarray(values, self.numpy)
+        given = np.asarray(values)
+        return _rounded_to_bfloat16(given.astype(np.float32) if given.dtype != np.float32 else given)
+
+    def encoded(self, array: np.ndarray) -> np.ndarray:
+        """The bits of halves, row by row, in an even number of uint16: two are a word of a GPU's memory."""
+        flat = np.ascontiguousarray(self.holding(array)).reshape(-1)
+        bits = flat.view(np.uint16) if self.name == "float16" else (flat.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+        return np.append(bits, np.uint16(0)) if bits.size % 2 else bits
+
+    def decoded(self, bits: np.ndarray) -> np.ndarray:
+        """The halves of these bits (uint16), as a NumPy array."""
+        if self.name == "float16":
+            return bits.view(np.float16)
+        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
     def refused(self, value: int, where: str) -> DTypeError:
         """The error of an integer that a GPU cannot store."""
         low, high = self.stored_range
@@ -137,7 +158,9 @@ int32 = DType("int32", 1, 5, "i32", _i32, 4, _i32)
 uint32 = DType("uint32", 1, 6, "u32", _u32, 4, _u32)
 int64 = DType("int64", 1, 7, "i32", np.dtype(np.int64), 8, _i32)
 uint64 = DType("uint64", 1, 8, None, np.dtype(np.uint64), 8)
-float16 = DType("float16", 2, 10, None, np.dtype(np.float16), 2)
+# bfloat16, which NumPy has not, lies in float32 arrays on the host
+bfloat16 = DType("bfloat16", 2, 9, "f32", _f32, 2, np.dtype(np.uint16), True)
+float16 = DType("float16", 2, 10, "f32", np.dtype(np.float16), 2, np.dtype(np.uint16), True)
 float32 = DType("float32", 2, 11, "f32", _f32, 4, _f32)
 float64 = DType("float64", 2, 12, None, np.dtype(np.float64), 8)
 complex64 = DType("complex64", 3, 13, None, np.dtype(np.complex64), 8)
@@ -149,7 +172,6 @@ class NamedDType(DType):
     float32."""
 
 
-bfloat16 = NamedDType("bfloat16", 2, 9, None, _f32, 2)
 float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu = (
     NamedDType(f"float8_{kind}", 2, 9, None, _f32, 1) for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
 )
@@ -209,13 +231,13 @@ class IntegerLimits:
         return cls(dtype.bits, high, low, dtype.name)
 
 
-NAMES_ONLY = (bfloat16, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
+NAMES_ONLY = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
 
 ALL = (
-    bool_, uint8, int8, uint16, int16, int32, uint32, int64, uint64, float16, float32, float64, complex64, complex128,
+    bool_, uint8, int8, uint16, int16, int32, uint32, int64, uint64, bfloat16, float16, float32, float64, complex64, complex128,
 )  # fmt: skip
 _BY_NAME = {d.name: d for d in ALL}
-_BY_NUMPY = {d.numpy: d for d in ALL}
+_BY_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
 
 
 def parse_dtype(value: DType | str | type | np.dtype) -> DType:
@@ -248,7 +270,7 @@ def named_dtype(name: str) -> DType:
 def unavailable(dtype: DType) -> DTypeError:
     """The error of a dtype that is a name only."""
     return DTypeError(
-        f"{dtype.name} is not available: no shader has it, nor NumPy. Hint: float32, which holds all its numbers."
+        f"{dtype.name} is not available: no shader has it, nor NumPy. Hint: bfloat16 or float16, or float32, which holds all its numbers."
     )
 
 
@@ -259,6 +281,13 @@ def of_scalar(value: bool | int | float | complex) -> DType:
     if isinstance(value, complex | np.complexfloating):
         return _Default.floating.complex
     return int32 if isinstance(value, (int, np.integer)) else _Default.floating
+
+
+def _rounded_to_bfloat16(x: np.ndarray) -> np.ndarray:
+    """float32 numbers with the 16 bits of bfloat16, to nearest even; NaN stays NaN."""
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(x), np.float32(np.nan), rounded.view(np.float32)).reshape(x.shape)
 
 
 class _Default:
@@ -283,6 +312,8 @@ def promote(a: DType, b: DType) -> DType:
         return a
     if float64 in (a, b) and 3 in (a.category, b.category):
         return complex128
+    if a.is_half and b.is_half:
+        return float32
     low, high = (a, b) if a.rank < b.rank else (b, a)
     if low.category == high.category == 1:
         if low is uint8 and high is int8:

@@ -69,7 +69,7 @@ class BufferSpec:
     (within a run), result; "fault" is the device's own buffer of four i32, in which checked kernels report (flag, index,
     axis size). An output that is a parameter, state or a counter is the new value of the input of that role and name.
     shape, dtype: what the bytes mean. For wgsl targets an element takes 4 bytes: a bool and a uint8 are stored as u32, an
-    int64 as i32.
+    int64 as i32; of float16 and bfloat16, two elements do.
     aliases: for an output that overwrites an input in place, that input's row; else None.
     slot: for a temporary, the memory slot it shares with others whose lifetimes do not overlap; else None.
     bound: bytes that bindings of it span, from its first: a multiple of 4, of 16 where a kernel binds it as vec4. By
@@ -104,7 +104,8 @@ class BufferSpec:
     def nbytes(self) -> int:
         """Bytes of its elements on a GPU (at least 4); of dtypes that no GPU has, on the host."""
         itemsize = self.dtype.itemsize if self.dtype.stored is None else self.dtype.stored.itemsize
-        return max(4, self.size * itemsize)
+        nbytes = self.size * itemsize
+        return max(4, round_up(nbytes, 4) if self.dtype.is_half else nbytes)
 
 
 @dataclass(frozen=True)

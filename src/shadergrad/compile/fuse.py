@@ -17,7 +17,7 @@ from ..explanation import Refusal, Why
 from ..graph.index import Index, unflatten, variable
 from ..graph.leaves import Numbers, Placeholder
 from ..graph.node import Node, topological
-from ..primitives.elementwise import Elementwise
+from ..primitives.elementwise import Cast, Elementwise
 from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
 from ..symbolic_sizes import form, hint
@@ -53,6 +53,11 @@ def _count(flat: Index, node: Node) -> int:
     """How many elements lie at an index for all elements of `node`, at most."""
     names = flat.variables()
     return math.prod(n for a, n in enumerate(node.shape) if f"x{a}" in names or any(m[0] == "?" for m in names))
+
+
+def _widens(node: Node) -> bool:
+    """Whether it is a half in float32, which is read in 16 bits and stored by nobody."""
+    return isinstance(node.primitive, Cast) and node.inputs[0].dtype.is_half
 
 
 def _of_other_size(written: int, read: int) -> Refusal:
@@ -156,7 +161,7 @@ class Fuser:
             return id(node) in self.output_ids and not self.is_source(node)
         if id(node) in self.output_ids or is_anchor(node) or is_call(node):
             return True
-        if isinstance(node.primitive, View) or not self._is_shared(node):
+        if isinstance(node.primitive, View) or _widens(node) or not self._is_shared(node):
             return False
         if self._is_cheap(node, few=True) or self._is_recomputed(node):
             return False
@@ -193,7 +198,8 @@ class Fuser:
         """Whether more than one computation reads it, looking through views."""
         count = 0
         for user in self.consumers[id(node)]:
-            count += max(1, len(self.consumers[id(user)])) if isinstance(user.primitive, View | SliceAt) else 1
+            seen_through = isinstance(user.primitive, View | SliceAt) or _widens(user)
+            count += max(1, len(self.consumers[id(user)])) if seen_through else 1
         return count > 1
 
     def _is_cheap(self, node: Node, few: bool = False) -> bool:
@@ -237,7 +243,7 @@ class Fuser:
         return recorder
 
     def _behind_views(self, node: Node) -> Node:
-        while isinstance(node.primitive, View | SliceAt):
+        while isinstance(node.primitive, View | SliceAt) or _widens(node):
             node = node.inputs[0]
         return node
 
@@ -280,7 +286,7 @@ class Fuser:
                 break
             end = user
             chain.append(end)
-            if isinstance(user.primitive, Elementwise) or id(end) in self.output_ids:
+            if (isinstance(user.primitive, Elementwise) and not _widens(user)) or id(end) in self.output_ids:
                 length = len(chain)
         return chain[:length]
 

@@ -25,7 +25,7 @@ class Rendered:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        found = tuple(4 * b.start for b in self.bindings)
+        found = tuple(b.itemsize * b.start for b in self.bindings)
         return found if any(found) else ()
 
 
@@ -87,7 +87,7 @@ def finish(
         workgroup=(threads, 1, 1),
         shape=shape.replace(MARK, ""),
         flops=flops,
-        nbytes=sum(b.node.size * 4 for b in bindings),
+        nbytes=sum(b.node.size * b.itemsize for b in bindings),
         origin=origin,
         choice=str(choice),
     )

@@ -355,7 +355,8 @@ class Binding:
     """A buffer of the kernel. `vectorized` once something accesses it four at a time.
 
     start: its first element that the kernel reads, rounded down; what comes before is not bound. wide: its elements are read two by
-    two, as integers of 64 bits (`Traits.slow_loads`).
+    two, as integers of 64 bits (`Traits.slow_loads`). Halves lie two to a word; shared: a thread writes one of a word, and another
+    thread the other, so that words are atomic.
     """
 
     name: str
@@ -364,6 +365,16 @@ class Binding:
     vectorized: bool = False
     start: int = 0
     wide: bool = False
+    shared: bool = False
+
+    @property
+    def is_half(self) -> bool:
+        return self.node.dtype.is_half
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element in memory."""
+        return 2 if self.is_half else 4
 
     @property
     def stored(self) -> str:
@@ -375,6 +386,8 @@ class Binding:
         """What the kernel declares an array of."""
         if self.wide:
             return "vec2<u64>"
+        if self.is_half:
+            return "atomic<u32>" if self.shared else "vec2<u32>" if self.vectorized else "u32"
         return f"vec4<{self.stored}>" if self.vectorized else self.stored
 
 
@@ -639,6 +652,7 @@ class Renderer(Puller):
         binding = self.bind(node, written=True)
         vector = self.depends_on_lane([flat])
         stored = bool_ if node.dtype is bool_ else None
+        binding.shared |= binding.is_half and not vector
         if vector:
             split = flat.split(LANE)
             assert split is not None
@@ -650,6 +664,9 @@ class Renderer(Puller):
             self._accesses.append((binding, flat, None))
         if stored is not None:
             value = f"vec4<u32>({value})" if vector else f"u32({value})"
+        if binding.is_half:
+            self.line(f"@{len(self._accesses) - 1}:{value}@")
+            return
         self.line(f"@{len(self._accesses) - 1}@ = {value};")
 
     def _choose_starts(self) -> None:
@@ -661,18 +678,21 @@ class Renderer(Puller):
             lowest[id(binding)] = (binding, min(before, flat.low))
         for binding, low in lowest.values():
             if not binding.written and not varies(low):
-                binding.start = max(low, 0) // OFFSET_ALIGNMENT * OFFSET_ALIGNMENT
+                alignment = OFFSET_ALIGNMENT * 4 // binding.itemsize
+                binding.start = max(low, 0) // alignment * alignment
 
     def resolve(self, text: str) -> str:
         """Replace access marks by the accesses, now that it is known which buffers are arrays of vec4."""
 
         self._choose_starts()
         for binding, _, _ in self._accesses:
-            binding.wide = self.wide and binding.vectorized and not binding.written
+            binding.wide = self.wide and binding.vectorized and not binding.written and not binding.is_half
 
         def access(match: re.Match[str]) -> str:
             binding, flat, quad = self._accesses[int(match[1])]
             flat = flat - binding.start
+            if binding.is_half:
+                return self._load_halves(binding, flat, None if quad is None else quad - binding.start // LANES)
             if binding.wide:
                 return self._wide_access(binding, flat, None if quad is None else quad - binding.start // LANES)
             if quad is not None:
@@ -681,7 +701,42 @@ class Renderer(Puller):
                 return f"{binding.name}[{render(flat // LANES)}][{render(flat % LANES)}]"
             return f"{binding.name}[{render(flat)}]"
 
-        return re.sub(r"@(\d+)@", access, text)
+        def write(match: re.Match[str]) -> str:
+            binding, flat, quad = self._accesses[int(match[1])]
+            return self._store_halves(binding, flat, quad, match[2])
+
+        return re.sub(r"@(\d+)@", access, re.sub(r"@(\d+):(.*?)@", write, text))
+
+    def _load_halves(self, binding: Binding, flat: Index, quad: Index | None) -> str:
+        """An element, or four of them, of a buffer of halves, as float32."""
+        kind = binding.node.dtype.name
+
+        def word(place: Index) -> str:
+            if binding.shared:
+                return f"atomicLoad(&{binding.name}[{render(place)}])"
+            return f"{binding.name}[{render(place // 2)}][{render(place % 2)}]" if binding.vectorized else f"{binding.name}[{render(place)}]"
+
+        if quad is None:
+            self.functions.add(f"sg_one_{kind}")
+            return f"sg_one_{kind}({word(flat // 2)}, {render(flat % 2)})"
+        self.functions.add(f"sg_four_{kind}")
+        words = f"vec2<u32>({word(quad * 2)}, {word(quad * 2 + 1)})" if binding.shared else f"{binding.name}[{render(quad)}]"
+        return f"sg_four_{kind}({words})"
+
+    def _store_halves(self, binding: Binding, flat: Index, quad: Index | None, value: str) -> str:
+        """The statement that writes an element, or four of them, to a buffer of halves. A thread that writes one of a word leaves the
+        other, which another thread may be writing."""
+        kind, name = binding.node.dtype.name, binding.name
+        if quad is None:
+            self.functions.add(f"sg_bits_{kind}")
+            word, shift = f"&{name}[{render(flat // 2)}]", f"16u * u32({render(flat % 2)})"
+            return f"atomicAnd({word}, 0xffff0000u >> ({shift})); atomicOr({word}, sg_bits_{kind}({value}) << ({shift}));"
+        self.functions.add(f"sg_words_{kind}")
+        words = f"sg_words_{kind}({value})"
+        if not binding.shared:
+            return f"{name}[{render(quad)}] = {words};"
+        places = (f"&{name}[{render(quad * 2 + k)}], {words}.{part}" for k, part in enumerate("xy"))
+        return " ".join(f"atomicStore({place});" for place in places)
 
     def _wide_access(self, binding: Binding, flat: Index, quad: Index | None) -> str:
         """An element, or four of them, of a buffer that is declared as integers of 64 bits."""
@@ -810,7 +865,10 @@ def literal(value: float, dtype: DType, functions: set[str]) -> str:
         if dtype.wgsl == "u32":
             return f"{int(value)}u"
         return f"i32({int(value)})" if value < 0 else f"{int(value)}"
-    assert dtype is float32, dtype
+    assert dtype.wgsl == "f32", dtype
+    if dtype.is_half:
+        with np.errstate(over="ignore"):
+            value = dtype.holding(value).item()
     text, from_bits = float_text(value, "sg_bits")
     if from_bits:
         functions.add("sg_bits")

@@ -192,7 +192,7 @@ class Categorical(Distribution):
         return self.logits.expand(*shape, self._num_events).gather(-1, positions.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        floor = float(np.finfo(self.logits.dtype.numpy).min)
+        floor = float(FloatLimits.of(self.logits.dtype).min)
         return -(self.logits.clamp(min=floor) * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:

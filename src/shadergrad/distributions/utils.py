@@ -91,12 +91,12 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 
 def epsilon(x: Tensor) -> float:
     """The distance from 1 to the next number of the dtype."""
-    return float(np.finfo(x.dtype.numpy).eps)
+    return float(FloatLimits.of(x.dtype).eps)
 
 
 def tiny(x: Tensor) -> float:
     """The smallest normal number of the dtype."""
-    return float(np.finfo(x.dtype.numpy).tiny)
+    return float(FloatLimits.of(x.dtype).tiny)
 
 
 def open_uniform(like: Tensor, shape: Any) -> Tensor:

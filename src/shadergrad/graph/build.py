@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import DType
+from ..dtypes import DType, float32
 from ..errors import ArgumentError
 from ..symbolic_sizes import Varying
 from .leaves import Constant
@@ -175,3 +175,27 @@ elementwise, where, cast = recorded.elementwise, recorded.where, recorded.cast
 equal, less, greater = recorded.equal, recorded.less, recorded.greater
 both, either, inverted = recorded.both, recorded.either, recorded.inverted
 sum_over, dot, conjugate = recorded.sum, recorded.dot, recorded.conjugate
+
+# -- halves: only casts, and primitives that move elements, see float16 and bfloat16 (docs/decisions/0029)
+
+UNROUNDED = ("add", "sub", "mul", "div")  # PyTorch takes a Python number beside a half as it is, in float32
+
+
+def in_single(primitive: Primitive, inputs: tuple[Node, ...], dtype: DType) -> Node:
+    """The node of a primitive that computes, of operands in 16 bits: computed in float32, the result rounded once to `dtype`."""
+    exact = primitive.name in UNROUNDED
+    widened = [((_number(x) if exact else None) or cast(x, float32)) if x.dtype.is_half else x for x in inputs]
+    return cast(make(primitive, *widened), dtype)
+
+
+def _number(node: Node) -> Node | None:
+    """A number in every element of a node, in float32; None for other nodes."""
+    source = node
+    while source.storage is None and source.primitive.name in ("reshape", "expand"):
+        (source,) = source.inputs
+    if source.storage is not None or not isinstance(source.primitive, Constant):
+        return None
+    return recorded.constant(source.primitive.value, float32, node.device, node.shape)
+
+
+Node._in_single = staticmethod(in_single)

@@ -79,7 +79,7 @@ class Constant(Primitive):
         return value
 
     def numpy(self, *arrays: np.ndarray) -> np.ndarray:
-        return np.asarray(self.value, self.dtype.numpy)
+        return self.dtype.holding(self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +101,7 @@ class Alias(Primitive):
     """Another name for the value of its input; the compiler looks through it."""
 
     kind: ClassVar[str] = "alias"
+    moves: ClassVar[bool] = True
 
     def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         return inputs[0].shape, inputs[0].dtype

@@ -156,6 +156,7 @@ class Node:
                 self.primitive = STORED
             self.inputs = ()
 
+    _in_single: ClassVar[Any]  # graph/build.py: what makes nodes of operands in 16 bits
     _builder: ClassVar[Any]  # graph/build.py puts itself here: what makes nodes of operators
 
     # Arithmetic between nodes of one shape, or with Python numbers: what gradient rules are written in.
@@ -206,6 +207,10 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
         if other.requires_grad:
             requires_grad = True
     shape, dtype = primitive.infer(*inputs)
+    if inputs[0].dtype.is_half or inputs[-1].dtype.is_half or (len(inputs) > 2 and any(i.dtype.is_half for i in inputs)):
+        if not primitive.moves:
+            return Node._in_single(primitive, inputs, dtype)
+        primitive = primitive.of_half(inputs[0].dtype)
     if requires_grad:
         requires_grad = mode.grad and primitive.differentiable and dtype.category >= 2
     node = Node(primitive, inputs, shape, dtype, device, requires_grad)

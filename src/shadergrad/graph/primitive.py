@@ -73,6 +73,7 @@ class Primitive(metaclass=_Interned):
     kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call, host
     differentiable: ClassVar[bool] = True
     selects: ClassVar[bool] = False  # gives an element of its input, whose bits may be compared with those of the input
+    moves: ClassVar[bool] = False  # gives elements of its inputs, or casts them: halves stay halves (build.in_single)
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
     form: ClassVar[Form | None] = None  # of each primitive its own
     structural: ClassVar[bool] = (
@@ -93,6 +94,10 @@ class Primitive(metaclass=_Interned):
     def infer(self, *inputs: Any) -> tuple[Shape, DType]:
         """Shape and dtype of the result; raises ShapeError or DTypeError."""
         raise NotImplementedError
+
+    def of_half(self, dtype: DType) -> Primitive:
+        """The same for operands of a dtype of 16 bits: its own numbers as that dtype holds them."""
+        return self
 
     def without_numbers(self) -> Form | None:
         """The form without the numbers; None if there are none."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import bfloat16
 from ..system.optional_packages import require
 from ..tensor import Tensor, host_tensor
 from .errors import InteropError
@@ -24,13 +25,14 @@ def to_torch(tensor: Tensor) -> Any:
     [1, 2]
     """
     torch = require("torch", "torch", "to_torch")
-    return torch.from_numpy(tensor.detach().numpy())
+    array = torch.from_numpy(tensor.detach().numpy())
+    return array.bfloat16() if tensor.dtype is bfloat16 else array
 
 
 def from_torch(tensor: Any, device: Any = None, dtype: Any = None) -> Tensor:
     """A Tensor with the values of a torch.Tensor, of any device; no memory or history is shared.
 
-    device: by default the default device. dtype: by default the same, but float32 for bfloat16. Raises InteropError for other
+    device: by default the default device. dtype: by default the same. Raises InteropError for other
     values, or for a dtype that NumPy lacks; MissingPackageError without PyTorch.
 
     >>> import torch
@@ -41,11 +43,13 @@ def from_torch(tensor: Any, device: Any = None, dtype: Any = None) -> Tensor:
     if direct is not None:
         value = direct(tensor)
         return value.to(device or value.device, dtype or value.dtype)
+    if dtype is None and str(tensor.dtype) == "torch.bfloat16":
+        dtype = bfloat16
     return host_tensor(array_from_torch(tensor), dtype=dtype, device=device)
 
 
 def array_from_torch(tensor: Any) -> np.ndarray:
-    """The values of a torch.Tensor."""
+    """The values of a torch.Tensor; those of bfloat16, which NumPy has not, as float32."""
     torch = require("torch", "torch", "from_torch")
     if not isinstance(tensor, torch.Tensor):
         raise InteropError(f"[from_torch] expected a torch.Tensor, not a {type(tensor).__name__}.")

@@ -196,7 +196,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     absolute = 0.0 if atol is None else _number(what, "atol", atol)
     relative = rtol if rtol is not None else rcond
     if relative is None:
-        relative = 0.0 if absolute > 0 else max(A.shape[-2:]) * float(np.finfo(A.dtype.numpy).eps)
+        relative = 0.0 if absolute > 0 else max(A.shape[-2:]) * float(FloatLimits.of(A.dtype).eps)
     return PseudoInverse(absolute, _number(what, "rtol", relative), hermitian)(A)
 
 
@@ -233,7 +233,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if b.ndim < 2 or b.shape[-2] != A.shape[-2]:
         raise ShapeError(f"{what}: input.size(-2) should match other.size(-2): {tuple(A.shape)}, {tuple(B.shape)}.")
     a, b = same_batch(A, b)
-    bound = max(A.shape[-2:]) * float(np.finfo(A.dtype.numpy).eps) if rcond is None else rcond
+    bound = max(A.shape[-2:]) * float(FloatLimits.of(A.dtype).eps) if rcond is None else rcond
     solution = PseudoInverse(0.0, float(bound), False)(a) @ b
     ranks = matrix_rank(a, rtol=float(bound))
     nothing = zeros(0, dtype=A.dtype, device=A.device)

@@ -191,4 +191,4 @@ def tolerance(a: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:
 
 def np_eps(a: Tensor) -> float:
     """The machine epsilon of the dtype."""
-    return float(np.finfo(a.dtype.numpy).eps)
+    return float(FloatLimits.of(a.dtype).eps)

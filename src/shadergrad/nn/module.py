@@ -313,7 +313,7 @@ class Module(HookMethods, StateMethods["Module"]):
         return self.to(dtype="float32")
 
     def half(self: M) -> M:
-        """Make floating parameters and buffers float16, in place, which the cpu device alone has."""
+        """Make floating parameters and buffers float16, in place."""
         return self.to(dtype="float16")
 
     def type(self: M, dst_type: Any) -> M:
@@ -321,7 +321,7 @@ class Module(HookMethods, StateMethods["Module"]):
         return self.to(dtype=dst_type)
 
     def bfloat16(self: M) -> M:
-        """There is no bfloat16: raises DTypeError."""
+        """Make floating parameters and buffers bfloat16, in place."""
         return self.to(dtype=bfloat16)
 
     def cuda(self: M, device: Any = None) -> M:

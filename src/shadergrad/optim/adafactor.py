@@ -78,7 +78,7 @@ class Adafactor(Optimizer):
         rate, step = group.rate(p), state["step"]
         least, least_size = group.value("eps", p, 0), group.value("eps", p, 1)
         if least is None:
-            least = float(np.finfo(p.dtype.numpy).eps)
+            least = float(FloatLimits.of(p.dtype).eps)
         fresh = step ** group.value("beta2_decay", p)
         size = (_rms(p)).clamp(min=least_size) * rate.minimum(step**-0.5)
         value = p * (1.0 - rate * group.value("weight_decay", p)) if group.uses("weight_decay") else p

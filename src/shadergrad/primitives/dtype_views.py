@@ -62,6 +62,7 @@ class Reinterpret(Primitive):
     or longer."""
 
     kind = "host"
+    moves = True
     differentiable = False
     source: DType
     dtype: DType
@@ -79,4 +80,9 @@ class Reinterpret(Primitive):
         return (*shape[:-1], shape[-1] * old // new)
 
     def numpy(self, x):
-        return np.ascontiguousarray(x).view(self.dtype.numpy).reshape(self.shown(x.shape))
+        given = np.ascontiguousarray(x)
+        if self.source.is_half:
+            given = self.source.encoded(given)[: x.size].reshape(x.shape)
+        if self.dtype.is_half:
+            return self.dtype.decoded(given.view(np.uint16)).reshape(self.shown(x.shape))
+        return given.view(self.dtype.numpy).reshape(self.shown(x.shape))

@@ -435,6 +435,7 @@ def _is_zero(bits: np.ndarray) -> bool:
 class Where(Elementwise):
     """a where the condition holds, else b."""
 
+    moves = True
     kind = "elementwise"
     arity = 3
     categories = ANY
@@ -462,6 +463,7 @@ class Where(Elementwise):
 class Cast(Elementwise):
     """The same value in another dtype; floats round towards zero to integers."""
 
+    moves = True
     kind = "elementwise"
     categories = ANY
     of_complex = True
@@ -474,10 +476,13 @@ class Cast(Elementwise):
     def expression(self, dtype):
         if self.dtype in (uint8, uint16) and dtype.category == 2:
             return "{type}({itype}({a}))"  # negative numbers wrap, as on the cpu device; u32() takes them to 0
+        if self.dtype.is_half and dtype is not self.dtype:
+            return f"sg_as_{self.dtype.name}({{type}}({{a}}))"
         return "sg_truth({a})" if self.dtype is bool_ and dtype.category == 2 else "{type}({a})"
 
     def numpy(self, x):
-        return (x.real if x.dtype.kind == "c" and not self.dtype.is_complex else x).astype(self.dtype.numpy)
+        x = x.real if x.dtype.kind == "c" and not self.dtype.is_complex else x
+        return self.dtype.holding(x) if self.dtype.is_half else x.astype(self.dtype.numpy)
 
     def vjp(self, g, node):
         source = node.inputs[0].dtype

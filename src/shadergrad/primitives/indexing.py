@@ -31,6 +31,7 @@ def check_positions(name: str, positions: Node) -> None:
 class Gather(Primitive):
     """out[..., j, ...] = x[..., positions[..., j, ...], ...] along `axis`; other axes have equal sizes."""
 
+    moves = True
     kind = "index"
     axis: int
 

@@ -17,6 +17,7 @@ from ..graph import node as nodes
 from ..graph.index import ZERO, Index, reshape_index
 from ..graph.node import Node
 from ..graph.primitive import Form, Number, Primitive, Shape
+from ..symbolic_sizes import Varying
 
 Indices = tuple[Index, ...]
 Places = tuple[int | None, ...]
@@ -25,6 +26,7 @@ Places = tuple[int | None, ...]
 class View(Primitive):
     """Base of views with one input, whose elements are all elements of the input."""
 
+    moves = True
     kind: ClassVar[str] = ""
 
     def source_index(self, index: Indices, shape: Shape) -> Indices:
@@ -180,6 +182,7 @@ class SliceAt(Primitive):
     """A Slice with starts that are data: an int32 of shape () for each None, after the sliced input. A GPU keeps it within
     the input, whatever it holds."""
 
+    moves = True
     kind = "view"
     differentiable = False
     starts: Places
@@ -220,6 +223,7 @@ class Flip(View):
 class Pad(Primitive):
     """A border of `value`: low elements before, high after, interior between neighbours, along every axis."""
 
+    moves = True
     kind = "view"
     low: tuple[int, ...]
     high: tuple[int, ...]
@@ -256,6 +260,10 @@ class Pad(Primitive):
     def vjp(self, g, node):
         return (nodes.make(Slice(self.low, node.inputs[0].shape, tuple(k + 1 for k in self.interior)), g),)
 
+    def of_half(self, dtype):
+        value = self.value if isinstance(self.value, Varying) else dtype.holding(self.value).item()
+        return Pad(self.low, self.high, self.interior, value)
+
     def without_numbers(self):
         borders = tuple(a + b for a, b in zip(self.low, self.high, strict=True))
         return Form(Pad, borders, self.interior, type(self.value))
@@ -278,6 +286,7 @@ class PadAt(Primitive):
     """A Pad to the shape `sizes` whose fill (shape ()) is its second input, and whose lower borders may be data: an int32
     of shape () for each None, after the fill."""
 
+    moves = True
     kind = "view"
     differentiable = False
     low: Places
@@ -309,6 +318,7 @@ class PadAt(Primitive):
 class Cat(Primitive):
     """Inputs one after another along an axis."""
 
+    moves = True
     kind = "view"
     axis: int
 

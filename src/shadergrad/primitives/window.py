@@ -121,6 +121,7 @@ class Unwindow(Primitive):
     """What Fold adds up: (length, size) along an axis; element (i, k) is that of window (i - k * dilation) / step at k,
     or 0 where there is no such window. Made by the compiler only."""
 
+    moves = True
     kind = "view"
     differentiable = False
     axes: tuple[int, ...]

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..dtypes import DType, parse_dtype
+from ..dtypes import DType, bfloat16, parse_dtype
 from ..errors import CheckpointError, DTypeError, ShadergradError
 from ..tensor import Size, Tensor
 from ..tensor.placement import has_stand_in
@@ -50,7 +50,7 @@ def is_pytorch_file(beginning: bytes) -> bool:
 
 
 def read_pytorch_file(file: BinaryIO, device: Any, weights_only: bool, encoding: str = "utf-8") -> Any:
-    """The object in a file of torch.save's, with its tensors on a device; those of bfloat16 as float32.
+    """The object in a file of torch.save's, with its tensors on a device.
 
     weights_only: plain data, arrays and tensors alone; otherwise reading the file runs the code that it names. Tensors that shared memory are
     copies, except where they are the same elements. Raises CheckpointError for a damaged file, and for what this library does not have.
@@ -219,9 +219,9 @@ class _Maker:
 
     def _of(self, values: np.ndarray, memory: _Memory) -> Tensor:
         name = memory.name
-        if name == "bfloat16":
-            values, name = (values.astype(np.uint32) << np.uint32(16)).view(np.float32), "float32"
         values = values.astype(values.dtype.newbyteorder("="))
+        if name == bfloat16.name:
+            values = bfloat16.decoded(values)
         return Tensor(values, dtype=parse_dtype(name), device=memory.device)
 
     def retyped(

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import DType, bfloat16
 from ..errors import CheckpointError
 from ..tensor import Size, Tensor, device
 from ..tensor.placement import has_stand_in
@@ -132,6 +132,8 @@ class _Pickler(_python_pickler):
         key = x.data_ptr(), tuple(x.shape), x.dtype.name, x.device
         if key not in self.memory:
             array = np.ascontiguousarray(x.detach().cpu().numpy())
+            if x.dtype is bfloat16:
+                array = x.dtype.encoded(array)[: array.size]
             typed = STORAGE_OF.get(x.dtype.name)
             kind = _named("torch.storage", "UntypedStorage") if typed is None else _named("torch", typed)
             count = array.nbytes if typed is None else array.size

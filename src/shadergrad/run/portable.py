@@ -45,6 +45,10 @@ class PortableStep:
             for _, tensor in (*module.named_parameters(), *module.named_buffers())
         }
         for spec in self.plan.buffers:
+            if spec.dtype.is_half:
+                raise DTypeError(
+                    f"[portable] {spec.role} {spec.name} is {spec.dtype.name}, which pages do not run yet. Hint: .float(), and no autocast."
+                )
             if spec.dtype.wgsl is None:
                 raise DTypeError(
                     f"[portable] {spec.role} {spec.name} is {spec.dtype.name}, which no GPU has. Hint: float32."

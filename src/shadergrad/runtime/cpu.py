@@ -182,11 +182,11 @@ class CpuDevice(Device):
             require("llvmlite", "cpu", "SHADERGRAD_CPU=native")
 
     def upload(self, array: np.ndarray, dtype: DType) -> Storage:
-        copy = np.array(array, dtype.numpy, order="C")
+        copy = np.array(dtype.holding(array), dtype.numpy, order="C")
         return Storage(self, copy.nbytes, copy)
 
     def write(self, storage: Storage, array: np.ndarray, dtype: DType) -> None:
-        storage.handle = np.array(array, dtype.numpy, order="C")
+        storage.handle = np.array(dtype.holding(array), dtype.numpy, order="C")
 
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         return storage.handle.reshape(shape).copy()

@@ -14,6 +14,7 @@ constants) are remembered on the host and written again.
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import re
 import threading
@@ -134,7 +135,8 @@ class WebGPUDevice(Gpu):
         if dtype.wgsl is None:
             raise self.unsupported(dtype)
         interrupts.install()  # a notebook puts Python's own handler back for each cell
-        out = self._host_memory.empty(shape, dtype.stored)
+        whole = (-(-math.prod(shape) // 2) * 2,) if dtype.is_half else shape  # halves lie two to a word
+        out = self._host_memory.empty(whole, dtype.stored)
         if out.nbytes > storage.nbytes:
             raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
         with self.lock, self.translate_errors():
@@ -142,6 +144,8 @@ class WebGPUDevice(Gpu):
             if storage.handle.raw is None:
                 raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
             self._read_and_raise_faults([(storage.handle.raw, out.reshape(-1).view(np.uint8))] if out.nbytes else [])
+        if dtype.is_half:
+            return dtype.decoded(out[: math.prod(shape)]).reshape(shape)
         return out.astype(dtype.numpy, copy=False)
 
     reads_at_once = False
@@ -448,9 +452,11 @@ class WebGPUDevice(Gpu):
         return layouts
 
     def _encode(self, array: np.ndarray, dtype: DType) -> np.ndarray:
-        """The elements as shaders want them, in 32 bits each. Raises DTypeError for an int64 that does not fit them."""
+        """The elements as shaders want them, in 32 bits each, halves in 16. Raises DTypeError for an int64 that does not fit them."""
         if dtype.wgsl is None:
             raise self.unsupported(dtype)
+        if dtype.is_half:
+            return dtype.encoded(array)
         data = np.asarray(array, dtype.numpy)
         if dtype is int64 and data.size:
             low, high = dtype.stored_range

@@ -277,7 +277,7 @@ class ElementwiseTensor(ArithmeticTensor):
         """
         if self.dtype.category < 2:
             return self
-        limits = np.finfo(self.dtype.numpy)
+        limits = FloatLimits.of(self.dtype)
         high = float(limits.max) if posinf is None else posinf
         low = float(limits.min) if neginf is None else neginf
         infinite = where(self > 0, high, low).to(dtype=self.dtype)

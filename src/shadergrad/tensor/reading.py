@@ -33,7 +33,8 @@ class ReadableTensor(HistoryTensor):
     __slots__ = ()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values as a fresh NumPy array (PyTorch: shared memory); waits for the device.
+        """The values as a fresh NumPy array (PyTorch: shared memory); waits for the device. Those of bfloat16, which NumPy has not and
+        PyTorch refuses, come as float32.
 
         Raises AutogradError for a tensor that requires grad, unless force: detach() it first. CompileError within a
         compiled step.

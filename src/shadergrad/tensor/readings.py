@@ -29,7 +29,7 @@ def reading(source: DType, dtype: DType, device: str) -> Callable[[Node], Node]:
         step = Reinterpret(source, dtype)
     else:
         raise DTypeError(
-            f"[view] {source.name} cannot be seen as {dtype.name} on {device}: there elements of every dtype take 32 bits. "
+            f"[view] {source.name} cannot be seen as {dtype.name} on {device}: there elements take 32 bits, halves 16. "
             "Hint: x.cpu().view(dtype), or x.to(dtype) for the values."
         )
     return lambda x: make(step, x)

@@ -21,8 +21,6 @@ class TensorType(type):
     device: str | None
 
     def __call__(cls, *data: Any) -> Tensor:
-        if cls.dtype in dtypes.NAMES_ONLY:
-            raise dtypes.unavailable(cls.dtype)
         values, kind = constructed(cls.__name__, data, cls.dtype)
         if isinstance(values, Tensor):
             if values.dtype is not cls.dtype:
@@ -53,8 +51,6 @@ shadergrad.{kind.name}
 """
     if device is not None:
         example = f"\n\n>>> sg.{device}.{name}.__name__\n'{name}'\n"
-    elif kind in dtypes.NAMES_ONLY:
-        example = f" No tensor has it: raises DTypeError.\n\n>>> sg.{name}.__name__\n'{name}'\n"
     where = "the cpu device" if device is None else f"the device that {device!r} means"
     return TensorType(
         name,
@@ -164,7 +160,7 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 
 def _half(self: Tensor) -> Tensor:
-    """As float16, which is on the cpu device only: DTypeError elsewhere.
+    """As float16, rounded to nearest even.
 
     >>> sg.ones(2).half().dtype
     shadergrad.float16
@@ -173,13 +169,10 @@ def _half(self: Tensor) -> Tensor:
 
 
 def _bfloat16(self: Tensor) -> Tensor:
-    """There is no bfloat16: raises DTypeError.
+    """As bfloat16, rounded to nearest even.
 
-    >>> try:
-    ...     sg.ones(2).bfloat16()
-    ... except sg.DTypeError as error:
-    ...     print(error)
-    bfloat16 is not available: no shader has it, nor NumPy. Hint: float32, which holds all its numbers.
+    >>> sg.ones(2).bfloat16().dtype
+    shadergrad.bfloat16
     """
     return self.to(dtype=dtypes.bfloat16)
 

@@ -660,3 +660,65 @@ fn sg_gamma_slope(a: f32, x: f32) -> f32 {
   let low = sg_gamma_series(a, x);
   return -x * (low.y + low.x * drift);
 }
+
+// Halves: the bits of a number rounded to nearest even, and the number of such bits, by integers, for what the conversions of a driver
+// make of infinities, NaN and subnormal numbers is its own affair.
+fn sg_bits_float16(x: f32) -> u32 {
+  let bits = bitcast<u32>(x);
+  let size = bits & 0x7fffffffu;
+  let normal = (size - 0x38000000u + 0x0fffu + ((size >> 13u) & 1u)) >> 13u;
+  let small = u32(round(bitcast<f32>(min(size, 0x38800000u)) * 16777216.0));
+  var half = select(normal, small, size < 0x38800000u);
+  half = select(half, 0x7c00u, size >= 0x477ff000u);
+  half = select(half, 0x7e00u, size > 0x7f800000u);
+  return ((bits >> 16u) & 0x8000u) | half;
+}
+
+fn sg_from_float16(half: u32) -> f32 {
+  let size = half & 0x7fffu;
+  let normal = (size << 13u) + select(0x38000000u, 0x70000000u, size >= 0x7c00u);
+  let bits = select(normal, bitcast<u32>(f32(size) * 5.9604644775390625e-8), size < 0x0400u);
+  return sg_bits(bits | ((half & 0x8000u) << 16u));
+}
+
+fn sg_as_float16(x: f32) -> f32 {
+  return sg_from_float16(sg_bits_float16(x));
+}
+
+fn sg_one_float16(word: u32, half: i32) -> f32 {
+  return sg_from_float16((word >> u32(16 * half)) & 0xffffu);
+}
+
+fn sg_four_float16(words: vec2<u32>) -> vec4<f32> {
+  return vec4<f32>(
+    sg_from_float16(words.x & 0xffffu), sg_from_float16(words.x >> 16u),
+    sg_from_float16(words.y & 0xffffu), sg_from_float16(words.y >> 16u));
+}
+
+fn sg_words_float16(x: vec4<f32>) -> vec2<u32> {
+  return vec2<u32>(
+    sg_bits_float16(x.x) | (sg_bits_float16(x.y) << 16u), sg_bits_float16(x.z) | (sg_bits_float16(x.w) << 16u));
+}
+
+fn sg_bits_bfloat16(x: f32) -> u32 {
+  let bits = bitcast<u32>(x);
+  let rounded = (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
+  return select(rounded, 0x7fc0u, (bits & 0x7fffffffu) > 0x7f800000u);
+}
+
+fn sg_as_bfloat16(x: f32) -> f32 {
+  return sg_bits(sg_bits_bfloat16(x) << 16u);
+}
+
+fn sg_one_bfloat16(word: u32, half: i32) -> f32 {
+  return sg_bits((word >> u32(16 * half)) << 16u);
+}
+
+fn sg_four_bfloat16(words: vec2<u32>) -> vec4<f32> {
+  return bitcast<vec4<f32>>(vec4<u32>(words.x << 16u, words.x & 0xffff0000u, words.y << 16u, words.y & 0xffff0000u));
+}
+
+fn sg_words_bfloat16(x: vec4<f32>) -> vec2<u32> {
+  return vec2<u32>(
+    sg_bits_bfloat16(x.x) | (sg_bits_bfloat16(x.y) << 16u), sg_bits_bfloat16(x.z) | (sg_bits_bfloat16(x.w) << 16u));
+}

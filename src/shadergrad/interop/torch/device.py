@@ -41,13 +41,13 @@ class TorchDevice(Device):
         self.target = NUMPY
 
     def upload(self, array: np.ndarray, dtype: DType) -> Storage:
-        return _stored(torch.from_numpy(np.array(array, dtype.numpy, order="C")))
+        return _stored(_tensor_of(array, dtype))
 
     def write(self, storage: Storage, array: np.ndarray, dtype: DType) -> None:
-        storage.handle = torch.from_numpy(np.array(array, dtype.numpy, order="C"))
+        storage.handle = _tensor_of(array, dtype)
 
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        return np.array(storage.handle.detach().numpy().reshape(shape), dtype.numpy, order="C")
+        return np.array(_array_of(storage.handle).reshape(shape), dtype.numpy, order="C")
 
     def compute(self, wanted: Sequence[Node]) -> bool:
         for node in topological(wanted, lambda n: () if n.storage is not None else n.inputs):
@@ -84,6 +84,17 @@ class _Given(Stored):
 
 
 _Given.kind = "source"  # said here and not in the class, so that it is no record of the registry
+
+
+def _tensor_of(array: np.ndarray, dtype: DType) -> torch.Tensor:
+    made = torch.from_numpy(np.array(array, dtype.numpy, order="C"))
+    return made.to(torch_dtype(dtype)) if dtype.is_half else made
+
+
+def _array_of(value: torch.Tensor) -> np.ndarray:
+    """Values on the host; those of bfloat16, which NumPy has not, as float32."""
+    value = value.detach()
+    return (value.float() if value.dtype is torch.bfloat16 else value).numpy()
 
 
 def _stored(value: torch.Tensor) -> Storage:
@@ -138,8 +149,8 @@ def _computed(node: Node) -> torch.Tensor:
 
 def _by_twin(node: Node, operands: Sequence[torch.Tensor]) -> torch.Tensor:
     with np.errstate(all="ignore"):
-        value = node.primitive.numpy(*(x.detach().numpy() for x in operands))
-    return torch.from_numpy(np.array(value, node.dtype.numpy, order="C"))
+        value = node.primitive.numpy(*map(_array_of, operands))
+    return _tensor_of(value, node.dtype)
 
 
 class _ByTwin(torch.autograd.Function):

@@ -26,6 +26,7 @@ DTYPES: dict[str, torch.dtype] = {
         "uint32",
         "int64",
         "uint64",
+        "bfloat16",
         "float16",
         "float32",
         "float64",

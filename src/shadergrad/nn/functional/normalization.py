@@ -246,7 +246,7 @@ def rms_norm(
     tensor([0.2, 1.4])
     """
     axes = _trailing(input, normalized_shape, "", weight=weight)
-    small = float(np.finfo(input.dtype.numpy).eps) if eps is None else eps
+    small = float(FloatLimits.of(input.dtype).eps) if eps is None else eps
     result = input * ((input * input).mean(axes, keepdim=True) + small).rsqrt()
     return _affine(result, weight, None, normalized_shape)
 

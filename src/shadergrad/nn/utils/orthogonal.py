@@ -26,7 +26,7 @@ def _made_orthogonal(x: Tensor) -> Tensor:
 def _is_orthogonal(x: Tensor) -> bool:
     n, k = x.shape[-2:]
     apart = (x.mT @ x - eye(k, dtype=x.dtype, device=x.device)).abs().amax().item()
-    return apart <= 10 * n * float(np.finfo(x.dtype.numpy).eps)
+    return apart <= 10 * n * float(FloatLimits.of(x.dtype).eps)
 
 
 class _Orthogonal(Module):
