@@ -1,6 +1,7 @@
-"""Mixed precision, as far as programs ask for it: everything stays in float32, and a warning says so once.
+"""Mixed precision: autocast, which computes products in 16 bits and what loses digits in float32, and the decorators beside it.
 
-A float32 program needs no scaling of losses either, so GradScaler passes everything on.
+Which operation computes in which dtype: tensor/precision.py. The scaler of losses: grad_scaler.py.
+Source: https://pytorch.org/docs/stable/amp.html
 """
 
 from __future__ import annotations
@@ -11,104 +12,102 @@ from collections.abc import Callable
 from typing import Any
 
 from .arguments import checked
+from .dtypes import DType, bfloat16, float16, parse_dtype
 from .errors import ArgumentError, PrecisionWarning
-from .tensor import Tensor
+from .grad_scaler import GradScaler
+from .runtime.device import canonical_name, standing_for
+from .tensor import Tensor, resolve_device
+from .tensor.placement import ELSEWHERE, host_device
+from .tensor.precision import cast_under_autocast, here
 
-_said: set[str] = set()  # the warning is given once
+
+def _kinds_of(device_type: str) -> frozenset[str]:
+    """The kinds of devices that a name means, such as 'webgpu'; none for one of PyTorch's that nothing stands for."""
+    kind = device_type.partition(":")[0]
+    stand_in = standing_for(kind)
+    if stand_in is not None:
+        return frozenset([stand_in.partition(":")[0]])
+    if ELSEWHERE.fullmatch(kind):
+        return frozenset()
+    found = {canonical_name(kind).partition(":")[0]}
+    if kind == "cpu" and host_device() is None:  # a program that knows of no devices, on one
+        found.add(resolve_device(None).partition(":")[0])
+    return frozenset(found)
 
 
 class autocast:
-    """A context, or a decorator, that changes nothing: all operations stay in their tensors' dtypes.
+    """A context, or a decorator, within which products and convolutions of float32 tensors are computed of float16 or bfloat16.
 
-    The first one that is enabled, and asks for another dtype than float32, warns.
+    Operations follow PyTorch's lists for the CPU where device_type is "cpu", and those for CUDA on others. Weights stay as they are;
+    with cache_enabled (the default) each is cast once in the outermost context. Backward passes run outside of it. dtype: by default
+    bfloat16 for "cpu", else float16. For a device that is not there, or another dtype, it warns and changes nothing. Raises ArgumentError for a
+    device_type that is no str, DeviceError for one that is unknown.
 
-    >>> with sg.amp.autocast("cpu", enabled=False):
-    ...     y = sg.ones(2) * 2
+    >>> with sg.autocast("cpu"):
+    ...     y = sg.ones(2, 3) @ sg.ones(3, 2)
     >>> y.dtype
-    shadergrad.float32
+    shadergrad.bfloat16
     """
 
     def __init__(
         self, device_type: str = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
-        self.device_type, self.dtype, self.enabled = device_type, dtype, enabled
-        if enabled and not _said and getattr(dtype, "name", "") != "float32":
-            _said.add("autocast")
+        _check_device_type(device_type)
+        self.device = self.device_type = device_type
+        self.fast_dtype = self.dtype = _default_dtype(device_type) if dtype is None else parse_dtype(dtype)
+        self._kinds = _kinds_of(device_type)
+        self._caches = cache_enabled is not False
+        if enabled and not self._kinds:
             warnings.warn(
-                "autocast changes nothing here: everything is computed in float32, which is exact where half precision is not.",
+                f"autocast changes nothing: there is no device {device_type!r}. Hint: autocast('webgpu'), or 'cpu'.",
                 PrecisionWarning,
                 stacklevel=2,
             )
+            enabled = False
+        if enabled and not self.dtype.is_half:
+            warnings.warn(
+                f"autocast changes nothing: its dtype is float16 or bfloat16, not {self.dtype.name}.",
+                PrecisionWarning,
+                stacklevel=2,
+            )
+            enabled = False
+        self._enabled = enabled
+        self._before: list[tuple[Any, Any]] = []  # a stack, for one object may be entered again while inside
 
     def __enter__(self) -> autocast:
+        self._before.append((here.kinds, here.casts))
+        kinds = {kind: state for kind, state in (here.kinds or {}).items() if kind not in self._kinds}
+        if self._enabled:
+            lists = "cpu" if self.device_type == "cpu" else "cuda"
+            kinds |= dict.fromkeys(self._kinds, (self.dtype, lists))
+        here.kinds = kinds or None
+        here.casts = (here.casts if here.casts is not None else {}) if self._caches and kinds else None
         return self
 
     def __exit__(self, *_: object) -> None:
-        return
+        here.kinds, here.casts = self._before.pop()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
+            with self:
+                return function(*args, **kwargs)
 
         return wrapped
 
 
-class GradScaler:
-    """Passes losses and steps on: float32 gradients neither vanish nor overflow for want of bits.
+def _default_dtype(device_type: str) -> DType:
+    return bfloat16 if device_type == "cpu" else float16
 
-    >>> w = sg.ones(1, requires_grad=True)
-    >>> optimizer, scaler = sg.optim.SGD([w], lr=0.5), sg.amp.GradScaler()
-    >>> scaler.scale(w.sum()).backward()
-    >>> scaler.step(optimizer)
-    >>> scaler.update()
-    >>> w
-    tensor([0.5], requires_grad=True)
-    """
 
-    def __init__(
-        self,
-        device: str = "cuda",
-        init_scale: float = 65536.0,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        self._enabled = enabled
-
-    def scale(self, outputs: Any) -> Any:
-        """The outputs themselves."""
-        return outputs
-
-    def unscale_(self, optimizer: Any) -> None:
-        """Nothing to undo."""
-
-    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """The optimizer's step."""
-        return optimizer.step(*args, **kwargs)
-
-    def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Nothing to update."""
-
-    def get_scale(self) -> float:
-        """1.0."""
-        return 1.0
-
-    def is_enabled(self) -> bool:
-        """False: nothing is scaled."""
-        return False
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: {}."""
-        return {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing to load; states of PyTorch's are taken."""
+def _state_of(device_type: str) -> tuple[DType, str] | None:
+    """The lower dtype and the lists that count on a device now; None outside of autocast."""
+    return next((state for kind, state in (here.kinds or {}).items() if kind in _kinds_of(device_type)), None)
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
-    """A decorator for `forward` of a Function that changes nothing: autocast is never at work, so cast_inputs has nothing to cast.
+    """A decorator for `forward` of a Function. With cast_inputs, under autocast, its floating tensors are cast to that dtype, and it runs with
+    autocast off; without, it runs as it is, and its backward as it did (custom_bwd).
 
     Raises ArgumentError for a device_type that is no str.
 
@@ -131,22 +130,49 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 
     @functools.wraps(fwd)
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        ctx._fwd_used_autocast = False
-        return fwd(ctx, *args, **kwargs)
+        state = _state_of(device_type)
+        ctx._dtype = _default_dtype(device_type) if state is None else state[0]
+        ctx._fwd_used_autocast = state is not None and cast_inputs is None
+        if state is None or cast_inputs is None:
+            return fwd(ctx, *args, **kwargs)
+        dtype = parse_dtype(cast_inputs)
+        args, kwargs = _cast(args, dtype), _cast(kwargs, dtype)
+        with autocast(device_type, enabled=False):
+            return fwd(ctx, *args, **kwargs)
 
     return forward
 
 
+def _cast(value: Any, dtype: DType) -> Any:
+    """What holds tensors, with those that are floating cast."""
+    if isinstance(value, Tensor):
+        return cast_under_autocast(value, dtype)
+    if isinstance(value, dict):
+        return {k: _cast(v, dtype) for k, v in value.items()}
+    return type(value)(_cast(v, dtype) for v in value) if type(value) in (list, tuple) else value
+
+
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """A decorator for `backward` of a Function, beside custom_fwd; it changes nothing.
+    """A decorator for `backward` of a Function, beside custom_fwd: it runs under autocast as `forward` did.
 
     Raises ArgumentError for a device_type that is no str.
 
-    >>> sg.amp.custom_bwd(lambda ctx, g: g, device_type="cpu")(None, 3)
+    >>> class Context:
+    ...     _fwd_used_autocast = False
+    ...     _dtype = sg.bfloat16
+    >>> sg.amp.custom_bwd(lambda ctx, g: g, device_type="cpu")(Context(), 3)
     3
     """
     _check_device_type(device_type)
-    return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        with autocast(device_type, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype):
+            return bwd(ctx, *args, **kwargs)
+
+    return backward
 
 
 def _check_device_type(device_type: Any) -> None:
@@ -156,22 +182,23 @@ def _check_device_type(device_type: Any) -> None:
 
 @checked
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """False: operations stay in their tensors' dtypes.
+    """Whether operations on a device are cast now.
 
-    >>> sg.amp.is_autocast_enabled()
-    False
+    >>> with sg.autocast("cpu"):
+    ...     sg.amp.is_autocast_enabled("cpu"), sg.amp.is_autocast_enabled("webgpu")
+    (True, False)
     """
-    return False
+    return _state_of(device_type) is not None
 
 
 @checked
 def is_autocast_available(device_type: str) -> bool:
-    """False.
+    """Whether autocast can be at work on a device: on every one that is there.
 
     >>> sg.amp.is_autocast_available("cpu")
-    False
+    True
     """
-    return False
+    return bool(_kinds_of(device_type))
 
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available", "is_autocast_enabled"]

@@ -119,15 +119,19 @@ class DType:
 
     def holding(self, values: Any) -> np.ndarray:
         """Values as a NumPy array of what this dtype holds of them: those of bfloat16 lie in float32 arrays, rounded to nearest even."""
-        if self.name != "bfloat16":
-            return np.asarray(values, self.numpy)
-        given = np.asarray(values)
-        return _rounded_to_bfloat16(given.astype(np.float32) if given.dtype != np.float32 else given)
+        with np.errstate(over="ignore"):  # what is beyond float16 is infinite
+            if self.name != "bfloat16":
+                return np.asarray(values, self.numpy)
+            return _rounded_to_bfloat16(np.asarray(values, np.float32))
 
     def encoded(self, array: np.ndarray) -> np.ndarray:
         """The bits of halves, row by row, in an even number of uint16: two are a word of a GPU's memory."""
         flat = np.ascontiguousarray(self.holding(array)).reshape(-1)
-        bits = flat.view(np.uint16) if self.name == "float16" else (flat.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+        bits = (
+            flat.view(np.uint16)
+            if self.name == "float16"
+            else (flat.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+        )
         return np.append(bits, np.uint16(0)) if bits.size % 2 else bits
 
     def decoded(self, bits: np.ndarray) -> np.ndarray:

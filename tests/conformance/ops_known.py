@@ -13,7 +13,6 @@ DIFFERENT: dict[str, tuple[tuple[str, ...], str]] = {
     "cholesky_solve": (("gradient",), "only the triangle that is read has a gradient; PyTorch gives both one"),
     "linalg_eigh": (("gradient",), "eigenvectors may have the opposite sign, and then another gradient"),
     "linalg_eigvalsh": (("second",), "equal along symmetric directions; others have no meaning"),
-    "bfloat16": (("value",), "neither WGSL nor NumPy has it: an error says so"),
     "linalg_norm_subgradients_at_zero": (("second",), "second derivatives at 0 are 0, in PyTorch NaN"),
     "special_bessel_j0": (("value", "out"), "equal to SciPy's in all digits; PyTorch loses half of them near a root"),
     "special_bessel_y1": (("value", "out"), "equal to SciPy's in all digits; PyTorch loses half of them near a root"),
@@ -34,7 +33,6 @@ DIFFERENT_ON_GPUS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("value", "out"),
         "complex numbers exist on the cpu device only: the error names it",
     ),
-    "half": ("half", ("value", "method"), "float16 exists on the cpu device only: the error names it"),
 }
 
 # entries that are there, and not right in every check: none

@@ -139,10 +139,9 @@ def test_printing_names_the_device_where_it_is_not_the_cpu(webgpu: str) -> None:
 # ---------------------------------------------------------------------------------- dtypes
 
 
-def test_float64_and_float16_are_refused_on_webgpu(webgpu: str) -> None:
+def test_float64_is_refused_on_webgpu(webgpu: str) -> None:
     for make in (
         lambda: sg.zeros(2, dtype=sg.float64, device=webgpu),
-        lambda: sg.zeros(2, dtype="float16", device=webgpu),
         lambda: sg.ones(2, dtype=sg.float64).to(webgpu),
         lambda: sg.ones(2, device=webgpu).to(sg.float64),
         lambda: sg.ones(2, device=webgpu).double(),
@@ -150,7 +149,7 @@ def test_float64_and_float16_are_refused_on_webgpu(webgpu: str) -> None:
         lambda: sg.rand(2, dtype=sg.float64, device=webgpu),
         lambda: nn.Linear(2, 2).to(sg.float64).to(webgpu),
     ):
-        with pytest.raises(sg.DTypeError, match=r"float64|float16") as caught:
+        with pytest.raises(sg.DTypeError, match="float64") as caught:
             make()
         assert "cpu" in str(caught.value), "the remedy"
 

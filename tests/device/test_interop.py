@@ -317,7 +317,7 @@ def test_history_stays_behind_and_memory_is_not_shared() -> None:
 
 def test_other_dtypes_of_pytorch_become_ours_or_are_refused() -> None:
     assert interop.from_torch(torch.tensor([1, 2])).dtype is sg.int64
-    assert interop.from_torch(torch.tensor([1.5]).bfloat16()).dtype is sg.float32
+    assert interop.from_torch(torch.tensor([1.5]).bfloat16()).dtype is sg.bfloat16
     assert interop.from_torch(torch.tensor([1.5]).double()).dtype is sg.float64
     assert interop.from_torch(torch.tensor([1.5]), dtype=sg.float64).dtype is sg.float64
     with pytest.raises(InteropError, match=r"expected a torch.Tensor, not a ndarray"):

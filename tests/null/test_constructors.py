@@ -104,7 +104,7 @@ def test_limits_of_floats_are_pytorchs(name: str) -> None:
         assert getattr(found, limit) == getattr(expected, limit), limit
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2"])
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
 def test_a_dtype_that_is_a_name_has_tensors_without_elements(name: str) -> None:
     x = sg.empty(0, dtype=getattr(sg, name))
     expected = torch.empty(0, dtype=getattr(torch, name))

@@ -52,9 +52,10 @@ def test_tensors_keep_their_values_and_dtypes(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_bfloat16_becomes_float32(kind: str) -> None:
+def test_bfloat16_stays_so(kind: str) -> None:
     x = torch.randn(5).bfloat16()
     found = sg.load(saved([x], FORMATS[kind]))[0]
+    assert found.dtype is sg.bfloat16
     np.testing.assert_array_equal(found.numpy(), x.float().numpy(), strict=True)
 
 

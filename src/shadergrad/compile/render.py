@@ -714,13 +714,21 @@ class Renderer(Puller):
         def word(place: Index) -> str:
             if binding.shared:
                 return f"atomicLoad(&{binding.name}[{render(place)}])"
-            return f"{binding.name}[{render(place // 2)}][{render(place % 2)}]" if binding.vectorized else f"{binding.name}[{render(place)}]"
+            return (
+                f"{binding.name}[{render(place // 2)}][{render(place % 2)}]"
+                if binding.vectorized
+                else f"{binding.name}[{render(place)}]"
+            )
 
         if quad is None:
             self.functions.add(f"sg_one_{kind}")
             return f"sg_one_{kind}({word(flat // 2)}, {render(flat % 2)})"
         self.functions.add(f"sg_four_{kind}")
-        words = f"vec2<u32>({word(quad * 2)}, {word(quad * 2 + 1)})" if binding.shared else f"{binding.name}[{render(quad)}]"
+        words = (
+            f"vec2<u32>({word(quad * 2)}, {word(quad * 2 + 1)})"
+            if binding.shared
+            else f"{binding.name}[{render(quad)}]"
+        )
         return f"sg_four_{kind}({words})"
 
     def _store_halves(self, binding: Binding, flat: Index, quad: Index | None, value: str) -> str:
@@ -730,7 +738,9 @@ class Renderer(Puller):
         if quad is None:
             self.functions.add(f"sg_bits_{kind}")
             word, shift = f"&{name}[{render(flat // 2)}]", f"16u * u32({render(flat % 2)})"
-            return f"atomicAnd({word}, 0xffff0000u >> ({shift})); atomicOr({word}, sg_bits_{kind}({value}) << ({shift}));"
+            return (
+                f"atomicAnd({word}, 0xffff0000u >> ({shift})); atomicOr({word}, sg_bits_{kind}({value}) << ({shift}));"
+            )
         self.functions.add(f"sg_words_{kind}")
         words = f"sg_words_{kind}({value})"
         if not binding.shared:
@@ -867,8 +877,7 @@ def literal(value: float, dtype: DType, functions: set[str]) -> str:
         return f"i32({int(value)})" if value < 0 else f"{int(value)}"
     assert dtype.wgsl == "f32", dtype
     if dtype.is_half:
-        with np.errstate(over="ignore"):
-            value = dtype.holding(value).item()
+        value = dtype.holding(value).item()
     text, from_bits = float_text(value, "sg_bits")
     if from_bits:
         functions.add("sg_bits")

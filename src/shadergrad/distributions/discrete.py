@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-import numpy as np
-
+from ..dtypes import FloatLimits
 from ..errors import ArgumentError, ShapeError
 from ..nn import functional as F
 from ..tensor import Tensor, arange, common_shape, eye, full_like, rand, where

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Final
 
-import numpy as np
-
-from ..dtypes import default_dtype
+from ..dtypes import FloatLimits, default_dtype
 from ..errors import ArgumentError, ShapeError
 from ..graph.node import grad_mode
 from ..tensor import Size, Tensor, arange, cat, common_shape, full_like, rand, tensor, zeros

@@ -178,7 +178,7 @@ sum_over, dot, conjugate = recorded.sum, recorded.dot, recorded.conjugate
 
 # -- halves: only casts, and primitives that move elements, see float16 and bfloat16 (docs/decisions/0029)
 
-UNROUNDED = ("add", "sub", "mul", "div")  # PyTorch takes a Python number beside a half as it is, in float32
+UNROUNDED = ("mul", "div")  # PyTorch takes a Python number beside a half as it is there, in float32
 
 
 def in_single(primitive: Primitive, inputs: tuple[Node, ...], dtype: DType) -> Node:

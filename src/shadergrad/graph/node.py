@@ -207,8 +207,12 @@ def make(primitive: Primitive, *inputs: Node) -> Node:
         if other.requires_grad:
             requires_grad = True
     shape, dtype = primitive.infer(*inputs)
-    if inputs[0].dtype.is_half or inputs[-1].dtype.is_half or (len(inputs) > 2 and any(i.dtype.is_half for i in inputs)):
-        if not primitive.moves:
+    if (
+        inputs[0].dtype.is_half
+        or inputs[-1].dtype.is_half
+        or (len(inputs) > 2 and any(i.dtype.is_half for i in inputs))
+    ):
+        if not primitive.moves and primitive.kind != "alias":
             return Node._in_single(primitive, inputs, dtype)
         primitive = primitive.of_half(inputs[0].dtype)
     if requires_grad:

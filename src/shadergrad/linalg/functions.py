@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..arguments import checked, checked_with_out
-from ..dtypes import int32
+from ..dtypes import FloatLimits, int32
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor, cat, check_axis, common_shape, eye, where, zeros
+from ..tensor.precision import policy
 from .arguments import check_floating, check_matrices, check_square, same_batch
 from .factorizations import SingularValues
 from .norms import matrix_rank
@@ -287,6 +286,7 @@ def matrix_exp(A: Tensor) -> Tensor:
     return MatrixExponential()(A)
 
 
+@policy("multi_dot")
 @checked_with_out
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
@@ -358,6 +358,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return a.roll(-1, axis) * b.roll(-2, axis) - a.roll(-2, axis) * b.roll(-1, axis)
 
 
+@policy("vecdot")
 @checked_with_out
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of products along an axis; the two broadcast.

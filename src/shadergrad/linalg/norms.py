@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..arguments import checked_with_out
-from ..dtypes import parse_dtype
+from ..dtypes import FloatLimits, parse_dtype
 from ..errors import DTypeError, ShapeError
 from ..tensor import Tensor, check_axis, where
 from ..tensor import vector_norm as norm_of_vectors

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-import numpy as np
-
+from ..dtypes import FloatLimits
 from ..tensor import Tensor
 from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup
 

@@ -19,6 +19,7 @@ from ..graph.node import grad_mode, mode
 from ..run.step import CompiledStep
 from ..system.suggestions import did_you_mean
 from ..tensor import Tensor, flush
+from ..tensor import where as chosen
 from . import saving
 from .checks import NOT_NEGATIVE as NOT_NEGATIVE
 from .checks import Implementation as Implementation
@@ -63,6 +64,7 @@ class Optimizer(Hooks):
     slots: ClassVar[tuple[str, ...]] = ()
     scalars: ClassVar[tuple[str, ...]] = ()
     _replayed: CompiledStep[[], None] | None = None
+    found_inf: Tensor | None = None  # within a scaler's step: above 0 where nothing may change
 
     def __init__(
         self, params: Iterable[Any], defaults: dict[str, Any], implementation: Implementation | None = None
@@ -260,7 +262,7 @@ class Optimizer(Hooks):
                 loss = closure()
         if current.trace is not None:
             self._update_all()
-        elif not (self._is_replayed() and self._replay()):
+        elif self.found_inf is not None or not (self._is_replayed() and self._replay()):
             self._update_all()
             flush()
         return loss
@@ -279,6 +281,7 @@ class Optimizer(Hooks):
                 trace.on_optimizer(self)
                 trace.on_attribute(self, "_held_state", self._held_state)
                 self._note_state()
+            before = [] if self.found_inf is None else self._held_values(active)
             for group, found in zip(self.param_groups, active, strict=True):
                 if trace is not None:
                     trace.on_attribute(group, "version", group.version)
@@ -286,6 +289,19 @@ class Optimizer(Hooks):
                 for p, gradient in found:
                     gradient = gradient if gradient.dtype is p.dtype else gradient.to(p.dtype)
                     self.update(p, -gradient if group.get("maximize") else gradient, Within(self._state[p]), group)  # type: ignore[arg-type]
+            for tensor, value in before:
+                if tensor._node is not value._node:
+                    tensor.copy_(chosen(self.found_inf > 0, value, tensor))  # type: ignore[operator]
+
+    def _held_values(self, active: list[list[tuple[Tensor, Tensor]]]) -> list[tuple[Tensor, Tensor]]:
+        """What a step changes, with the values before."""
+        found = {id(p): p for pairs in active for p, _ in pairs}
+        for pairs in active:
+            for p, _ in pairs:
+                found |= {id(v): v for _, v in all_held(self._state[p]) if isinstance(v, Tensor)}
+        for group in self.param_groups:
+            found |= {id(v): v for _, v in group.tensors()}
+        return [(t, Tensor._of(t._node).detach()) for t in found.values()]
 
     def _is_replayed(self) -> bool:
         """Whether the update is captured and replayed, which makes an uncompiled loop twice as fast. The rules of this

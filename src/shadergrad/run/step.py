@@ -24,6 +24,7 @@ from ..plan import Explanation, Plan
 from ..system import interrupts
 from ..target import NUMPY, PORTABLE, Target
 from ..tensor import Tensor, flush
+from ..tensor.precision import here
 from .anomalies import checked_for_nan
 from .capture import capture
 from .naming import describe_arguments
@@ -101,6 +102,8 @@ class CompiledStep(Generic[P, R]):
     def _run(self, args: Any, kwargs: Any) -> Any:
         with execute.lock:
             key, tensors = _describe(args, kwargs)
+            if here.kinds:
+                key = (key, frozenset(here.kinds.items()))
             latest = self._latest
             if latest is not None and latest[0] == key and latest[1].holds(tensors):
                 entry = latest[1]

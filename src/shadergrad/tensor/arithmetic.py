@@ -15,6 +15,7 @@ from .coercion import Number, binary, operands
 from .comparison import ComparisonTensor, where
 from .handle import wrap
 from .operators import OPERATORS, REFLECTED, apply_operator, apply_reflected
+from .precision import follows_policy
 
 T = TypeVar("T", bound="ArithmeticTensor")
 
@@ -340,9 +341,9 @@ OPERATORS.update(
         "sub": ("-", ArithmeticTensor.sub),
         "mul": ("*", ArithmeticTensor.mul),
         "div": ("/", ArithmeticTensor.div),
-        "pow": ("**", ArithmeticTensor.pow),
-        "floor_divide": ("//", ArithmeticTensor.floor_divide),
-        "remainder": ("%", ArithmeticTensor.remainder),
+        "pow": ("**", follows_policy(ArithmeticTensor.pow, "pow")),
+        "floor_divide": ("//", follows_policy(ArithmeticTensor.floor_divide, "floor_divide")),
+        "remainder": ("%", follows_policy(ArithmeticTensor.remainder, "remainder")),
     }
 )
 REFLECTED.update(
@@ -351,9 +352,9 @@ REFLECTED.update(
         "sub": lambda a, b: _subtract(a, b),
         "mul": lambda a, b: b.mul(a),
         "div": lambda a, b: _divide(a, b),
-        "pow": lambda a, b: binary(e.Pow(), a, b),
-        "floor_divide": lambda a, b: _floor_divide(a, b),
-        "remainder": lambda a, b: _remainder(a, b),
+        "pow": follows_policy(lambda a, b: binary(e.Pow(), a, b), "pow"),
+        "floor_divide": follows_policy(lambda a, b: _floor_divide(a, b), "floor_divide"),
+        "remainder": follows_policy(lambda a, b: _remainder(a, b), "remainder"),
     }
 )
 

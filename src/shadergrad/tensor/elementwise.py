@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-import numpy as np
-
-from ..dtypes import bool_, default_dtype, of_scalar, promote_operands
+from ..dtypes import FloatLimits, bool_, default_dtype, of_scalar, promote_operands
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph.node import make

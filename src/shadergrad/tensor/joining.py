@@ -14,6 +14,7 @@ from ..primitives import views as v
 from .addresses import AddressTensor
 from .axes import check_axis
 from .handle import wrap
+from .precision import policy
 
 T = TypeVar("T", bound="AddressTensor")
 
@@ -25,6 +26,7 @@ def _several(what: str, tensors: Sequence[T]) -> list[T]:
     return list(tensors)
 
 
+@policy("cat")
 @checked
 def cat(tensors: Sequence[T], dim: int = 0) -> T:
     """One after another along `dim`, on which alone the shapes may differ; dtypes are promoted. Empty vectors are left
@@ -53,6 +55,7 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
     return wrap(parts[0])
 
 
+@policy("stack")
 @checked
 def stack(tensors: Sequence[T], dim: int = 0) -> T:
     """Tensors of one shape along a new axis at `dim`. Raises ShapeError for no tensors, or where shapes differ.

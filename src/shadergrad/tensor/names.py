@@ -18,6 +18,7 @@ from ..arguments import checked
 from ..errors import AutogradError, DeviceError, DTypeError
 from ..graph.node import mode
 from .handle import Handle
+from .precision import follows_policy
 from .random import RandomTensor
 
 ALIASES = {
@@ -251,7 +252,7 @@ def check_methods(cls: type[Any]) -> None:
             if name == "__init__":
                 setattr(cls, name, checked(member, "Tensor", method=True))
             elif not name.startswith("_"):
-                setattr(cls, name, checked(member, name, method=True))
+                setattr(cls, name, checked(follows_policy(member, name), name, method=True))
 
 
 _install()

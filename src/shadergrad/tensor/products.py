@@ -17,6 +17,7 @@ from .base import TensorBase
 from .coercion import not_ours, unsupported
 from .handle import wrap
 from .order import OrderTensor
+from .precision import policy
 
 T = TypeVar("T", bound="ProductTensor")
 
@@ -142,9 +143,12 @@ class ProductTensor(OrderTensor):
         """
         if self.ndim == 0 or other.ndim == 0:
             return self * other
+        if self.ndim == other.ndim == 1:
+            return self.dot(other)
         return tensordot(self, other, [[self.ndim - 1], [other.ndim - 1]])
 
 
+@policy("matmul")
 def _matmul(a: T, b: ProductTensor) -> T:
     return wrap(product_of(a._node, b._node))
 
@@ -196,6 +200,7 @@ def _added(x: T, product: Any, beta: float, alpha: float, what: str) -> T:
     return scaled if beta == 0 else (x if beta == 1 else x * beta) + scaled
 
 
+@policy("tensordot")
 @checked
 def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -> T:
     """Contracts the last `dims` axes of a with the first of b, or the axes listed for each: dims=([0], [1]).
@@ -232,6 +237,7 @@ def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -
     return (first @ second).reshape(*row_shape, *column_shape)
 
 
+@policy("einsum")
 @checked
 def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
     """Einstein summation: any equation with letters, '...', repeated letters and an optional '->'.

@@ -53,6 +53,7 @@ class Meeting(Primitive):
     backward: from gradients by position, and the meeting's node, to those of the inputs.
     """
 
+    moves = True
     backward: Any
 
     @property

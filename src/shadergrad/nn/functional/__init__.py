@@ -6,6 +6,7 @@ What the files' `__all__` name is public. Each is behind a check: what its signa
 from types import FunctionType as _FunctionType
 
 from ...system.suggestions import suggesting as _suggesting
+from ...tensor.precision import follows_policy as _follows_policy
 from ..arguments import takes_tensors as _takes_tensors
 from .activations import *
 from .attention import *
@@ -51,7 +52,9 @@ _OLDER_REDUCTION = frozenset((
 
 for _name, _function in list(globals().items()):
     if isinstance(_function, _FunctionType) and not _name.startswith("_"):
-        globals()[_name] = _takes_tensors(_function, _name, _name in _WITH_OUT, _name in _FLOATING)
+        globals()[_name] = _takes_tensors(
+            _follows_policy(_function, _name), _name, _name in _WITH_OUT, _name in _FLOATING
+        )
         if _name in _OLDER_REDUCTION:
             globals()[_name] = _older_reduction(globals()[_name])
         globals()[_name].__module__ = __name__  # where pickle finds it

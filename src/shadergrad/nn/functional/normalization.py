@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from ...dtypes import FloatLimits
 from ...errors import ShapeError
 from ...graph.node import grad_mode, make
 from ...primitives.batch_norm import BatchNorm, moments
 from ...tensor import Tensor
 from ...tensor.composed import composed
 from ...tensor.handle import wrap
+from ...tensor.precision import policy
 from ..errors import ArgumentError
 from .device_overrides import overridable
 
@@ -56,6 +56,7 @@ def _track(running: Tensor | None, value: Tensor, momentum: float | Tensor) -> N
             running.copy_(_moved(running, value.detach(), momentum))
 
 
+@policy("batch_norm_values")
 @composed
 def _normalized_batch(
     x: Tensor,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd import no_grad
-from ...dtypes import int32
+from ...dtypes import FloatLimits, int32
 from ...errors import ArgumentError
 from ...linalg import householder_product, matrix_exp, qr, solve
 from ...tensor import Tensor, cat, eye, randn, tensor, zeros

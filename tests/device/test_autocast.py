@@ -1,0 +1,304 @@
+"""autocast and GradScaler: PyTorch's result dtypes operator by operator, its skipping, in compiled and uncompiled steps."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import shadergrad as sg
+import shadergrad.nn.functional as F
+from shadergrad.errors import PrecisionWarning
+
+X = np.random.default_rng(0).random((4, 4)).astype(np.float32) * 0.8 + 0.1
+IMAGE = np.random.default_rng(1).random((2, 3, 8, 8)).astype(np.float32)
+
+# of a matrix, and of the same again in the first dtype
+MATRICES = """
+a @ b|a.mm(b)|t.matmul(a, b)|a.addmm(a, b)|a.addmv(a[0], b[0])|a.mv(b[0])|a[0].dot(b[0])|a.outer(b[0]) if 0 else a[0].outer(b[0])
+a[None].bmm(b[None])|a[None].baddbmm(a[None], b[None])|t.einsum('ij,jk->ik', a, b)|t.tensordot(a, b, 1)|f.linear(a, b)|f.linear(a, b, b[0])
+f.prelu(a, b[0, :1])|t.linalg.multi_dot([a, b, a])|t.linalg.vecdot(a, b)|a[0].inner(b[0])
+a + b|a * b|a / b|a - 1|a * 2.5|a > b|a.relu()|a.exp()|a.log()|a.sqrt()|a.rsqrt()|a.tanh()|a.sigmoid()|a.erf()|a ** 2|a.pow(b)|2.0 ** a
+a.sum()|a.sum(0)|a.mean()|a.var()|a.std(0)|a.prod()|a.prod(0)|a.amax(0)|a.cumsum(0)|a.cumprod(0)|a.norm()|a.logsumexp(0)|a.softmax(0)
+a.log_softmax(0)|a.trace()|a.clamp(0.2, 0.5)|a.abs()|a.floor()|a.sin()|a.tan()|a.sinh()|a.acos()|a.expm1()|a.log1p()|a.reciprocal()
+a.addcmul(a, a)|a.addcdiv(a, a)|a.lerp(a, 0.5)|a.atan2(a)|a.where(a > 0.5, b.to(a.dtype))|t.cat([a, b])|t.stack([a, b])|a.T|a[1:]|a.reshape(-1)
+f.mse_loss(a, b)|f.l1_loss(a, b)|f.smooth_l1_loss(a, b)|f.huber_loss(a, b)|f.kl_div(a.log(), b, reduction="sum")|f.binary_cross_entropy_with_logits(a, b)
+f.soft_margin_loss(a, b)|f.margin_ranking_loss(a, b, b)|f.hinge_embedding_loss(a, b)|f.cross_entropy(a, t.arange(4))|f.nll_loss(a, t.arange(4))
+f.triplet_margin_loss(a, b, a)|f.cosine_embedding_loss(a, b, b[0])|f.poisson_nll_loss(a, b)|f.gelu(a)|f.silu(a)|f.softplus(a)|f.elu(a)|f.mish(a)
+f.layer_norm(a, (4,))|f.softmax(a, 0)|f.log_softmax(a, 1)|f.normalize(a)|f.cosine_similarity(a, a)|f.dropout(a, 0.5)|f.embedding(t.arange(3), a)
+f.scaled_dot_product_attention(a[None, None], b[None, None], a[None, None])
+"""
+IMAGES = """
+f.conv2d(a, b[:, :, :3, :3])|f.conv1d(a[0], b[0, :, :, :3].permute(1, 0, 2))|f.conv_transpose2d(a, b[:3 if 0 else 2].permute(1, 0, 2, 3))
+f.avg_pool2d(a, 2)|f.max_pool2d(a, 2)|f.adaptive_avg_pool2d(a, 1)|f.batch_norm(a, None, None, training=True)|f.group_norm(a, 3)
+f.interpolate(a, scale_factor=2)|f.pad(a, (1, 1))|f.unfold(a, 2)|f.instance_norm(a)
+"""
+LINES = [(line, X) for part in MATRICES.strip().split("\n") for line in part.split("|")]
+LINES += [(line, IMAGE) for part in IMAGES.strip().split("\n") for line in part.split("|")]
+
+
+def result(line: str, lib: Any, data: np.ndarray, dtypes: tuple[str, str], **options: Any) -> str:
+    """The dtype of the result, or that there is an error."""
+    a, b = (lib.tensor(data).to(getattr(lib, name)) for name in dtypes)
+    try:
+        with lib.autocast("cpu", **options):
+            found = eval(line, {"t": lib, "f": lib.nn.functional, "a": a, "b": b})
+    except (RuntimeError, TypeError, ValueError):
+        return "an error"
+    return str(found.dtype).rpartition(".")[2]
+
+
+@pytest.mark.parametrize(
+    "dtypes",
+    [("float32", "float32"), ("bfloat16", "float32"), ("bfloat16", "bfloat16"), ("float64", "float64")],
+    ids="-".join,
+)
+@pytest.mark.parametrize(("line", "data"), LINES, ids=[line for line, _ in LINES])
+def test_results_have_pytorchs_dtypes(line: str, data: np.ndarray, dtypes: tuple[str, str]) -> None:
+    wanted = result(line, torch, data, dtypes)
+    if wanted == "an error":
+        pytest.skip("PyTorch refuses it")
+    assert result(line, sg, data, dtypes) == wanted
+
+
+def test_values_are_those_of_a_product_of_halves(device: str) -> None:
+    x, w = sg.tensor(X, device=device), sg.tensor(X.T.copy(), device=device)
+    with sg.autocast(device, dtype=sg.bfloat16):
+        found = x @ w
+    assert found.dtype is sg.bfloat16
+    np.testing.assert_array_equal(found.float().numpy(), (x.bfloat16() @ w.bfloat16()).float().numpy())
+
+
+def test_lists_of_gpus_differ_from_those_of_the_cpu(webgpu: str) -> None:
+    x = sg.tensor(X, device=webgpu)
+    with sg.autocast("webgpu"):
+        half = x @ x
+        found = [
+            half,
+            half.exp(),
+            half.softmax(0),
+            half.sum(),
+            half.relu(),
+            half**2,
+            F.layer_norm(half, (4,)),
+            F.mse_loss(half, x),
+            half + x,
+        ]
+        assert (sg.tensor(X) @ sg.tensor(X)).dtype is sg.float32  # on the cpu, which is not named
+        with pytest.raises(sg.ShadergradError, match="unsafe to autocast"):
+            F.binary_cross_entropy(x, x)
+    names = [y.dtype.name for y in found]
+    assert names == ["float16", "float32", "float32", "float32", "float16", "float32", "float32", "float32", "float32"]
+
+
+def test_contexts_nest_and_decorate() -> None:
+    x = sg.tensor(X)
+
+    @sg.autocast("cpu", dtype=sg.float16)
+    def product() -> sg.Tensor:
+        return x @ x
+
+    def kind() -> str:
+        return (x @ x).dtype.name
+
+    assert (product().dtype.name, kind()) == ("float16", "float32")
+    with sg.autocast("cpu"):
+        assert (kind(), sg.is_autocast_enabled("cpu")) == ("bfloat16", True)
+        with sg.autocast("cpu", enabled=False):
+            assert (kind(), sg.is_autocast_enabled("cpu")) == ("float32", False)
+            with sg.autocast("cpu", dtype=sg.float16):
+                assert kind() == "float16"
+        assert (kind(), product().dtype.name) == ("bfloat16", "float16")
+    assert kind() == "float32"
+
+
+def test_what_is_not_there_warns_and_changes_nothing() -> None:
+    with pytest.warns(PrecisionWarning, match="no device 'cuda'"), sg.autocast("cuda"):
+        assert (sg.ones(2, 2) @ sg.ones(2, 2)).dtype is sg.float32
+    with pytest.warns(PrecisionWarning, match="float16 or bfloat16, not float32"), sg.autocast("cpu", dtype=sg.float32):
+        assert (sg.ones(2, 2) @ sg.ones(2, 2)).dtype is sg.float32
+    with sg.autocast("cuda", enabled=False):
+        pass
+    with pytest.raises(ValueError, match="Expected `device_type` of type `str`"):
+        sg.autocast(sg.float16)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_weight_is_cast_once_and_has_float32_gradients(device: str) -> None:
+    layer = sg.nn.Linear(4, 4).to(device)
+    x = sg.tensor(X, device=device)
+    with sg.autocast(device, dtype=sg.bfloat16):
+        loss = layer(layer(x)).float().sum()
+    loss.backward()
+    assert layer.weight.grad is not None
+    assert (layer.weight.dtype, layer.weight.grad.dtype) == (sg.float32, sg.float32)
+    reference = torch.nn.Linear(4, 4)
+    reference.load_state_dict({k: torch.tensor(v.cpu().numpy()) for k, v in layer.state_dict().items()})
+    with torch.autocast("cpu"):
+        theirs = reference(reference(torch.tensor(X))).float().sum()
+    theirs.backward()
+    assert reference.weight.grad is not None
+    np.testing.assert_allclose(layer.weight.grad.numpy(), reference.weight.grad.numpy(), rtol=0.03, atol=0.03)
+    with sg.autocast(device, dtype=sg.bfloat16):
+        before = layer(x)
+        with sg.no_grad():
+            layer.weight.mul_(2)
+            layer.bias.zero_()
+        after = layer(x)  # not of the cast that was made before
+    np.testing.assert_allclose(
+        after.detach().float().numpy(), X @ layer.weight.detach().numpy().T, rtol=0.02, atol=0.02
+    )
+    assert before.tolist() != after.tolist()
+
+
+def test_functions_follow_their_decorators() -> None:
+    seen: list[Any] = []
+
+    class Product(sg.autograd.Function):
+        @staticmethod
+        @sg.amp.custom_fwd(device_type="cpu")
+        def forward(ctx: Any, a: sg.Tensor, b: sg.Tensor) -> sg.Tensor:
+            ctx.save_for_backward(a, b)
+            return a @ b
+
+        @staticmethod
+        @sg.amp.custom_bwd(device_type="cpu")
+        def backward(ctx: Any, g: sg.Tensor) -> Any:
+            a, b = ctx.saved_tensors
+            seen.append((g @ b).dtype)
+            return (g @ b.T.to(g.dtype)).float(), (a.T.to(g.dtype) @ g).float()
+
+    class Cast(sg.autograd.Function):
+        @staticmethod
+        @sg.amp.custom_fwd(device_type="cpu", cast_inputs=sg.float32)
+        def forward(ctx: Any, a: sg.Tensor) -> sg.Tensor:
+            seen.append((a.dtype, (a @ a).dtype))
+            return a * 2
+
+        @staticmethod
+        @sg.amp.custom_bwd(device_type="cpu")
+        def backward(ctx: Any, g: sg.Tensor) -> sg.Tensor:
+            seen.append((g @ g).dtype)
+            return g * 2
+
+    x = sg.tensor(X, requires_grad=True)
+    with sg.autocast("cpu"):
+        y = Product.apply(x, x)
+    assert y.dtype is sg.bfloat16
+    y.float().sum().backward()
+    with sg.autocast("cpu"):
+        z = Cast.apply(x.bfloat16())
+    z.sum().backward()
+    assert seen == [sg.bfloat16, (sg.float32, sg.float32), sg.float32]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_scaler_is_pytorchs(device: str, compiled: bool) -> None:
+    """The scale, parameters and the state of the optimizer, through steps of which some are skipped."""
+    factors = [1.0, 1.0, np.inf, 1.0, 1.0, 1.0, np.nan, 1.0]
+    start = np.random.default_rng(3).standard_normal(5).astype(np.float32)
+
+    def train(lib: Any, wrap: Any, **where: Any) -> Any:
+        w = lib.tensor(start, requires_grad=True, **where)
+        optimizer = lib.optim.AdamW([w], lr=0.1)
+        scaler = lib.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = ((w * x) ** 2).sum()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            lib.nn.utils.clip_grad_norm_([w], 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            return loss
+
+        step, scales = wrap(step), []
+        for factor in factors:
+            step(lib.tensor([factor, 1, 2, 3, 4], dtype=lib.float32, **where))
+            scales.append(scaler.get_scale())
+        return (
+            w.detach().numpy(),
+            scales,
+            scaler.state_dict(),
+            optimizer.state_dict()["state"][0]["step"].item(),
+            step,
+            scaler,
+        )
+
+    ours = train(sg, sg.compile if compiled else lambda f: f, device=device)
+    theirs = train(torch, lambda f: f)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5)
+    assert ours[1:4] == theirs[1:4]
+    if compiled:
+        assert ours[4].captures == 1
+    again = pickle.loads(pickle.dumps(ours[5]))
+    assert again.state_dict() == ours[2]
+
+
+def test_a_scaler_says_what_is_called_too_early_or_twice() -> None:
+    w = sg.ones(2, requires_grad=True)
+    optimizer, scaler = sg.optim.SGD([w], lr=0.1), sg.amp.GradScaler()
+    with pytest.raises(RuntimeError, match="_scale is None"):
+        scaler.update()
+    scaler.scale(w.sum()).backward()
+    with pytest.raises(RuntimeError, match="No inf checks"):
+        scaler.update()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="after step"):
+        scaler.unscale_(optimizer)
+    scaler.update()
+    off = sg.amp.GradScaler(enabled=False)
+    assert (off.get_scale(), off.state_dict(), off.is_enabled(), off.scale(3)) == (1.0, {}, False, 3)
+    h = sg.ones(2, dtype="float16", requires_grad=True)
+    scaler.scale(h.sum()).backward()
+    with pytest.raises(ValueError, match="Attempting to unscale FP16"):
+        scaler.step(sg.optim.SGD([h], lr=0.1))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_a_network_trains_under_autocast(device: str, name: str, compiled: bool) -> None:
+    """Near the same training in float32, and a capture for each autocast that it is called under."""
+    x, y = sg.tensor(IMAGE[:, :, :4, :4].repeat(8, 0), device=device), sg.arange(16, device=device) % 4
+    x = x + sg.randn(16, 3, 4, 4, device=device, generator=sg.Generator().manual_seed(1) if device == "cpu" else None)
+
+    def train(half: bool) -> list[float]:
+        sg.manual_seed(0)
+        model = sg.nn.Sequential(
+            sg.nn.Conv2d(3, 6, 3, padding=1), sg.nn.BatchNorm2d(6), sg.nn.ReLU(), sg.nn.Flatten(), sg.nn.Linear(96, 4)
+        ).to(device)
+        optimizer, scaler = sg.optim.Adam(model.parameters(), lr=0.01), sg.amp.GradScaler()
+
+        def step() -> sg.Tensor:
+            optimizer.zero_grad()
+            with sg.autocast(device, dtype=getattr(sg, name), enabled=half):
+                loss = F.cross_entropy(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return loss
+
+        run = sg.compile(step) if compiled else step
+        return [run().item() for _ in range(20)]
+
+    half, single = train(True), train(False)
+    assert half[-1] < 0.5 * half[0]
+    np.testing.assert_allclose(half, single, rtol=0.1, atol=0.05)
+
+
+def test_a_compiled_step_is_captured_anew_under_another_autocast() -> None:
+    x = sg.tensor(X)
+    step = sg.compile(lambda x: x @ x)
+    assert step(x).dtype is sg.float32
+    with sg.autocast("cpu"):
+        assert step(x).dtype is sg.bfloat16
+    assert step(x).dtype is sg.float32
+    assert step.captures == 2
