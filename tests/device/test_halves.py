@@ -53,7 +53,7 @@ def test_every_number_of_16_bits_is_read_and_written_as_it_is(device: str) -> No
     bits = np.arange(1 << 16, dtype=np.uint16)
     x = sg.tensor(bits.view(np.float16), device=device)
     np.testing.assert_array_equal((x.reshape(-1, 2)[:, 1] * 1).numpy(), bits.view(np.float16)[1::2])
-    np.testing.assert_array_equal(x.float().half().numpy(), bits.view(np.float16))
+    np.testing.assert_array_equal(x.float().to("float16").numpy(), bits.view(np.float16))
     wide = (bits.astype(np.uint32) << 16).view(np.float32)
     wide = np.where(np.abs(wide) < 2.0**-126, 0, wide)  # which GPUs may take for 0
     y = sg.tensor(wide, device=device, dtype="bfloat16")
@@ -184,6 +184,7 @@ def test_overflow_is_infinite_and_nan_stays(device: str) -> None:
 @pytest.mark.parametrize("name", HALVES)
 def test_halves_are_written_in_place_at_odd_places(device: str, name: str) -> None:
     x, y = sg.zeros(9, dtype=name, device=device), torch.zeros(9, dtype=getattr(torch, name))
+    t: Any
     for t in (x, y):
         t[1] = 0.1
         t[3:6] += 2
@@ -218,10 +219,10 @@ def test_a_compiled_step_updates_halves_in_place(device: str, name: str, count: 
 def test_halves_take_half_the_memory(webgpu: str) -> None:
     x = sg.rand(1001, device=webgpu)
     x.tolist()
-    y = x.half()
+    y = x.to("float16")
     y.tolist()
     assert (x._node.storage.nbytes, y._node.storage.nbytes) == (4004, 2004)
-    assert (y.element_size(), y.nbytes) == (2, 2002)
+    assert y.element_size() == 2
 
 
 @pytest.mark.parametrize("name", HALVES)
@@ -279,4 +280,4 @@ def test_finfo_and_printing() -> None:
             theirs.min,
             theirs.tiny,
         )
-    assert repr(sg.tensor([1.5, 2.0]).bfloat16()) == "tensor([1.5, 2. ], dtype=shadergrad.bfloat16)"
+    assert repr(sg.tensor([1.5, 2.0]).to("bfloat16")) == "tensor([1.5, 2. ], dtype=shadergrad.bfloat16)"

@@ -59,6 +59,7 @@ ROOMS = [
     "tensor_attributes",
     # PyTorch's public module paths. They are files of the root because type checkers resolve no redirect in sys.modules.
     "random",
+    "grad_scaler",
     "amp",
     "cuda",
     "backends",
