@@ -15,28 +15,29 @@ import numpy as np
 
 import shadergrad as sg
 
-from ..autograd import Function
 from ..errors import ShapeError
 from ..nn import Module, ModuleList, Parameter
 from ..nn.errors import ArgumentError
-from . import gates
+from . import gates, parametrisations
 from . import wiring as wiring_of
 from .circuit import Circuit
 from .fused import cell as fused_cell
 from .fused import network
 from .fused.layers import fits
 from .modes import Moded, checked_mode, refused_hard
+from .wire_gradients import ReadWires, ScaledGradient
 
-PASS_THROUGH_LOGIT = 10.0  # softmax gives the gate A 0.99932
 INITS = ("pass-through", "residual", "gaussian")
 MOST_READERS = 32  # of one input; where one has more, the scattered sum sorts the wires at every step
 
 
 class GateLayer(Module):
-    """Gates with fixed wires: `logits` (n_out, 16), or (kernels, n_out, 16) for kernels that share the wires.
+    """Gates with fixed wires: `logits` (n_out, 16), or (kernels, n_out, 16) for kernels that share the wires; with another
+    parametrisation than "softmax" its parameters, (n_out, 4).
 
     wires: the pair (a, b) of positions below n_in, each (n_out,); the buffer `wires` (2, n_out) int32 holds them.
-    init: "pass-through" (also called "residual"): logit 10 for the gate A, else 0. "gaussian": standard normal.
+    init: "pass-through" (also called "residual"): the gate A, by a logit of 10. "gaussian": normal. strength: the logit instead of 10 (3 for
+    "light" and "walsh"), or the standard deviation instead of 1.
     Raises ArgumentError for another init or no kernels, ShapeError and IndexRangeError for wires that do not fit.
 
     >>> layer = sg.logic.GateLayer(3, 2, wires=([0, 1], [1, 2]))
@@ -58,8 +59,11 @@ class GateLayer(Module):
         init: str = "pass-through",
         kernels: int | None = None,
         device: Any = None,
+        parametrisation: str = "softmax",
+        strength: float | None = None,
     ) -> None:
         super().__init__()
+        self.parametrisation, self._gate = parametrisation, parametrisations.of_name(parametrisation)
         if init not in INITS:
             raise ArgumentError(f"[logic] there is no init {init!r}; choose of {', '.join(INITS)}.")
         if kernels is not None and kernels < 1:
@@ -69,7 +73,8 @@ class GateLayer(Module):
         self.register_buffer("wires", sg.tensor(np.stack(pair), device=device))
         self.prepare()
         self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
-        self.logits = Parameter(_initial((n_out,) if kernels is None else (kernels, n_out), init, device))
+        shape = (n_out,) if kernels is None else (kernels, n_out)
+        self.logits = Parameter(self._gate.initial(shape, init, strength, device))
 
     def prepare(self) -> None:
         """Build the index of each input's readers. Call it after changing wires by hand."""
@@ -110,7 +115,7 @@ class GateLayer(Module):
 
     def kinds(self) -> np.ndarray:
         """The ids of the most likely gates, the first on ties, in the shape of logits without the last axis."""
-        return self.logits.detach().argmax(-1).numpy()
+        return self._gate.kinds(self.logits.detach()).numpy()
 
     def pair(self) -> tuple[list[int], list[int]]:
         """The wires a and b as numbers."""
@@ -120,35 +125,14 @@ class GateLayer(Module):
     def extra_repr(self) -> str:
         """The text in brackets of the printed module."""
         kernels = "" if self.kernels is None else f", kernels={self.kernels}"
-        return f"n_in={self.n_in}, n_out={self.n_out}{kernels}, init={self.init!r}"
-
-
-class ReadWires(Function):
-    """x at the wires along an axis. The gradient of an input is gathered from its readers, by an index that is built once.
-
-    readers (most, n_in): positions among the wires, padded with the number of wires if an input has fewer readers.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: sg.Tensor, wires: sg.Tensor, readers: sg.Tensor, axis: int) -> sg.Tensor:
-        ctx.save_for_backward(readers)
-        ctx.axis = axis
-        return x.index_select(axis, wires)
-
-    @staticmethod
-    def backward(ctx: Any, g: sg.Tensor) -> tuple[sg.Tensor | None, ...]:
-        (readers,) = ctx.saved_tensors
-        axis = ctx.axis % g.ndim
-        none = sg.zeros_like(g.narrow(axis, 0, 1))
-        found = sg.cat([g, none], axis).index_select(axis, readers.reshape(-1))
-        most, n_in = readers.shape
-        return found.reshape(*g.shape[:axis], most, n_in, *g.shape[axis + 1 :]).sum(axis), None, None, None
+        own = "" if self.parametrisation == "softmax" else f", parametrisation={self.parametrisation!r}"
+        return f"n_in={self.n_in}, n_out={self.n_out}{kernels}, init={self.init!r}{own}"
 
 
 class LogicLayer(Moded, GateLayer):
     """n_out learned gates on n_in wires: x (..., n_in) gives (..., n_out).
 
-    wiring: "unique", "random", "moore", drawn with `key` (two uint32 words) or `seed`; or the pair (a, b).
+    wiring: "unique", "random", "balanced", "moore", drawn with `key` (two uint32 words) or `seed`; or the pair (a, b).
     init: see GateLayer. mode, which may be set later, too:
     - "soft": the mixture of all gates by softmax(logits).
     - "hard": the most likely gate; the gradient reaches x but not the logits.
@@ -157,6 +141,8 @@ class LogicLayer(Moded, GateLayer):
       2017).
     - "gumbel-hard": the most likely gate of that mixture, with its gradient.
     In eval() every mode computes as "hard".
+    parametrisation: "softmax" (16 logits a gate), "light" or "walsh" (four numbers), see parametrisations.py. grad_factor: multiplies the
+    gradient that a layer passes on to its input, against gradients that vanish in deep networks.
     Raises ArgumentError, IndexRangeError or ShapeError for wires that do not fit.
 
     >>> layer = sg.logic.LogicLayer(2, 1, wiring=([0], [1]), mode="hard")
@@ -177,26 +163,34 @@ class LogicLayer(Moded, GateLayer):
         seed: int = 0,
         temperature: float = 1.0,
         device: Any = None,
+        parametrisation: str = "softmax",
+        strength: float | None = None,
+        grad_factor: float = 1.0,
     ) -> None:
         wires = _wires(wiring, n_in, n_out, key, seed) if isinstance(wiring, str) else wiring
-        super().__init__(n_in, n_out, wires, init, device=device)
+        super().__init__(n_in, n_out, wires, init, None, device, parametrisation, strength)
         if not temperature > 0:
             raise ArgumentError(f"[LogicLayer] the temperature is {temperature}; it must be positive.")
-        self.mode, self.temperature = mode, float(temperature)
+        if not grad_factor > 0:
+            raise ArgumentError(f"[LogicLayer] grad_factor is {grad_factor}; it must be positive.")
+        self.mode, self.temperature, self.grad_factor = mode, float(temperature), float(grad_factor)
 
     def coefficients(self) -> sg.Tensor:
         """The gates' coefficients (n_out, 4), by the mode; in eval() the hard ones."""
+        gate = self._gate
         if self.hard:
-            return gates.hard_coefficients(self.logits)
+            return gate.hard(self.logits)
         if self.mode == "soft":
-            return gates.coefficients(self.logits)
+            return gate.soft(self.logits)
         if self.mode == "straight-through":
-            return gates.straight_through(self.logits)
-        noisy = (self.logits + _gumbel_like(self.logits)) / self.temperature
-        return gates.coefficients(noisy) if self.mode == "gumbel" else gates.straight_through(noisy)
+            return gate.straight_through(self.logits)
+        noisy = gate.with_noise(self.logits, self.temperature)
+        return gate.soft(noisy) if self.mode == "gumbel" else gate.straight_through(noisy)
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
         """The outputs (..., n_out) of x (..., n_in), by the mode. Raises ShapeError for another last axis."""
+        if self.grad_factor != 1:
+            input = ScaledGradient.apply(input, self.grad_factor)
         return self.evaluate(input, self.coefficients())
 
     def extra_repr(self) -> str:
@@ -248,7 +242,7 @@ class LogicNetwork(Module):
     """A stack of logic layers: x (..., sizes[0]) gives (..., sizes[-1]).
 
     sizes: the number of inputs, then of the gates of each layer. Every layer has its own wires, from `key` or `seed`. wiring,
-    init, mode and temperature apply to all layers, as in LogicLayer; setting `mode` sets that of every layer.
+    init, mode, temperature, parametrisation, strength and grad_factor apply to all layers, as in LogicLayer; setting `mode` sets that of every layer.
     fused: whether all layers are one kernel; by default if their values fit into a GPU's workgroup memory (layers of up to
     about 1,000 gates). Unfused layers support second derivatives and hooks.
     Raises ArgumentError for sizes without a layer, or fused=True if impossible.
@@ -271,6 +265,9 @@ class LogicNetwork(Module):
         temperature: float = 1.0,
         device: Any = None,
         fused: bool | None = None,
+        parametrisation: str = "softmax",
+        strength: float | None = None,
+        grad_factor: float = 1.0,
     ) -> None:
         super().__init__()
         if len(sizes) < 2:
@@ -279,8 +276,8 @@ class LogicNetwork(Module):
         self.layers = ModuleList()
         for n_in, n_out in itertools.pairwise(sizes):
             left, own = wiring_of.split(left)
-            self.layers.append(LogicLayer(n_in, n_out, wiring, init, mode, own, temperature=temperature, device=device))
-
+            options = (parametrisation, strength, grad_factor)
+            self.layers.append(LogicLayer(n_in, n_out, wiring, init, mode, own, 0, temperature, device, *options))
         if mode.startswith("gumbel") and init == "gaussian" and len(self.layers) > 2:
             warnings.warn(
                 f"[LogicNetwork] {len(self.layers)} layers with mode={mode!r} and init='gaussian': the noise changes most gates at "
@@ -288,7 +285,11 @@ class LogicNetwork(Module):
                 stacklevel=2,
             )
         self.sizes = tuple(int(n) for n in sizes)
-        can_be = fits(0, 0, self.sizes)
+        can_be = fits(0, 0, self.sizes) and grad_factor == 1
+        if fused and grad_factor != 1:
+            raise ArgumentError(
+                f"[LogicNetwork] fused=True with grad_factor={grad_factor}: one kernel has no gradients between layers."
+            )
         if fused and not can_be:
             raise ArgumentError(
                 f"[LogicNetwork] fused=True, but layers of up to {max(self.sizes)} gates do not fit into 16 KiB of "
@@ -377,17 +378,3 @@ def append_layers(
 
 def _wires(kind: str, n_in: int, n_out: int, key: np.ndarray | None, seed: int) -> wiring_of.Wires:
     return wiring_of.draw(kind, n_in, n_out, wiring_of.prng_key(seed) if key is None else key)
-
-
-def _initial(shape: tuple[int, ...], init: str, device: Any) -> sg.Tensor:
-    if init == "gaussian":
-        return sg.randn(*shape, gates.GATES, device=device)
-    values = np.zeros((*shape, gates.GATES), np.float32)
-    values[..., gates.PASS_THROUGH] = PASS_THROUGH_LOGIT
-    return sg.tensor(values, device=device)
-
-
-def _gumbel_like(logits: sg.Tensor) -> sg.Tensor:
-    """Standard Gumbel noise: -log(-log u), u uniform on (0, 1)."""
-    u = sg.rand(*logits.shape, device=logits.device).clamp(2.0**-24, 1 - 2.0**-24)
-    return -(-u.log()).log()

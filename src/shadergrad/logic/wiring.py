@@ -184,11 +184,39 @@ def moore(n_in: int, n_out: int, key: np.ndarray) -> Wires:
     return first_kernel(key)
 
 
-KINDS: dict[str, Callable[[int, int, np.ndarray], Wires]] = {"unique": unique, "random": random, "moore": moore}
+def balanced(n_in: int, n_out: int, key: np.ndarray) -> Wires:
+    """Every input is read equally often, give or take one, and no gate reads one input twice.
+
+    A butterfly over shuffled inputs: the gates of a round read input i and input i + 1, of the next i and i + 2, then i + 4, and so on.
+    Raises ArgumentError for fewer than two inputs.
+
+    >>> a, b = sg.logic.wiring.balanced(4, 8, sg.logic.wiring.prng_key(0))
+    >>> np.bincount(np.concatenate([a, b])).tolist()
+    [4, 4, 4, 4]
+    """
+    _check_sizes("balanced", n_in, n_out)
+    if n_in < 2:
+        raise ArgumentError("[balanced] a gate reads two inputs; there is one.")
+    order = permutation(key, n_in)
+    rounds, place = np.divmod(np.arange(n_out), n_in)
+    last = (
+        n_out % n_in
+    )  # the gates of a round that is not full read neighbours that this far apart have no input in common
+    steps = [pow(2, k, n_in) or 1 for k in range(n_out // n_in)] + [last]
+    other = (place + np.array(steps)[rounds]) % n_in
+    return order[place].astype(np.int32), order[other].astype(np.int32)
+
+
+KINDS: dict[str, Callable[[int, int, np.ndarray], Wires]] = {
+    "unique": unique,
+    "random": random,
+    "moore": moore,
+    "balanced": balanced,
+}
 
 
 def draw(kind: str, n_in: int, n_out: int, key: np.ndarray) -> Wires:
-    """The wires of a layer, by the name of the wiring: "unique", "random" or "moore". Raises ArgumentError for another one.
+    """The wires of a layer, by the name of the wiring: "unique", "random", "balanced" or "moore". Raises ArgumentError for another one.
 
     >>> a, b = sg.logic.wiring.draw("unique", 4, 2, sg.logic.wiring.prng_key(0))
     >>> sorted(zip(a.tolist(), b.tolist()))
