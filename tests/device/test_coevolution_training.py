@@ -196,9 +196,12 @@ def test_both_phases_train_on_files_and_a_family_is_predicted(
     assert cli.run(["predict", "coevolution", second, str(folder / "pairs" / f"{name}.fasta"), *words]) == 0
     text = capsys.readouterr().out
     assert f"{name}: 5 pairs, Neff 5.0" in text
+    assert "warning: Neff 5.0 is low: of the best L pairs about 23 % touched" in text
+    assert (tmp_path / "out" / "contacts.pml").read_text().count("distance contact_") >= 1
+    assert (tmp_path / "out" / "contacts.cxc").read_text().count("distance /A:") >= 1
     assert "P@L 0." in text
     table = [line.split("\t") for line in (tmp_path / "out" / "contacts.tsv").read_text().splitlines()]
-    assert table[0] == ["i", "j", "residue_i", "residue_j", "score", "probability"]
+    assert table[0] == ["i", "j", "residue_i", "residue_j", "score", "probability", "number_i", "number_j"]
     assert len(table) == 8
     scores = [float(line[4]) for line in table[1:]]
     assert scores == sorted(scores, reverse=True)

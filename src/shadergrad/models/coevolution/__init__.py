@@ -2,7 +2,7 @@
 
 vocabulary.py, families.py, alignments.py: from files to families. headers.py, gene_loci.py, pairing.py: two alignments to pairs. batches.py: from families to tokens. model.py, losses.py,
 training.py: the transformer, its two phases and their training. family_logits.py: a family's map. synthetic.py: families with
-known contacts. dca.py: the classical baselines. metrics.py: measures of a map.
+known contacts. dca.py: the classical baselines. metrics.py: measures of a map. numbering.py, structure_files.py: residue numbers, scripts for viewers, a structure's contacts.
 """
 
 from . import dca
@@ -16,7 +16,9 @@ from .headers import Locus
 from .losses import Contacts, MaskedTokens
 from .metrics import average_precision, bootstrap_interval, measure, precision_at
 from .model import CoevolutionTransformer, ContactPredictor, EncoderLayer, MaskedLanguageModel
+from .numbering import gap_shares, residue_numbers
 from .pairing import Lost, Pairing, pair_alignments, write_pairs
+from .structure_files import numbered_pairs, structure_contacts, write_chimerax, write_pymol
 from .synthetic import Physics, plant_contacts, sample_families, sample_family
 from .training import Objective, contact_balance, decay_groups, inputs_of, model_for
 from .vocabulary import AMINO_ACIDS, CLS, MASK, PAD, SEP, ResidueError, X, decode, encode
@@ -55,10 +57,12 @@ __all__ = [
     "decode",
     "effective_depth",
     "encode",
+    "gap_shares",
     "inputs_of",
     "mask_tokens",
     "measure",
     "model_for",
+    "numbered_pairs",
     "pair_alignments",
     "pair_tokens",
     "plant_contacts",
@@ -67,11 +71,15 @@ __all__ = [
     "read_families",
     "read_loci",
     "read_pairs",
+    "residue_numbers",
     "sample_families",
     "sample_family",
     "sequence_weights",
     "split_families",
+    "structure_contacts",
+    "write_chimerax",
     "write_contacts",
     "write_family",
     "write_pairs",
+    "write_pymol",
 ]

@@ -16,6 +16,7 @@ from ...data import DataError
 from ...system.atomic_files import replacing
 from .alignments import A3M, FASTA, STOCKHOLM, read_lines, read_pairs, suffix_of
 from .families import Family
+from .numbering import NONE, Numbers, residue_numbers
 from .vocabulary import decode
 
 TOUCHING = 8.0  # Å between Cβ
@@ -62,24 +63,39 @@ def read_contacts(path: str | Path, families: Sequence[Family]) -> list[Family]:
     return [replace(f, contacts=maps[f.name]) if f.name in maps else f for f in families]
 
 
-def write_contacts(path: str | Path, family: Family, scores: np.ndarray, probabilities: np.ndarray, top: int) -> None:
-    """The `top` best column pairs (length_a, length_b) as lines i, j, residue_i, residue_j, score, probability; best first.
+def best_pairs(scores: np.ndarray, top: int) -> list[tuple[int, int]]:
+    """The `top` column pairs with the best scores (length_a, length_b), best first; those without a score (NaN) left out."""
+    order = np.argsort(-scores.reshape(-1), kind="stable")
+    order = order[np.isfinite(scores.reshape(-1)[order])][:top]
+    return [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, scores.shape), strict=True)]
 
-    The residues are those of the first pair. Skips pairs of columns without a score (NaN).
+
+def write_contacts(
+    path: str | Path,
+    family: Family,
+    scores: np.ndarray,
+    probabilities: np.ndarray,
+    top: int,
+    numbers: Numbers | None = None,
+) -> None:
+    """The `top` best column pairs (length_a, length_b), best first: i, j, residue_i, residue_j, score, probability, number_i, number_j.
+
+    The residues are those of the first pair, the numbers theirs by residue_numbers; both are - in its gaps. Skips pairs of columns
+    without a score (NaN).
 
     >>> folder, rows = Path(tempfile.mkdtemp()), np.array([[0, 1]], np.uint8)
     >>> family = sg.models.coevolution.Family("one", rows, rows)
     >>> scores = np.array([[1.0, 3.0], [2.0, 0.0]])
     >>> sg.models.coevolution.write_contacts(folder / "best.tsv", family, scores, scores / 4, top=2)
     >>> (folder / "best.tsv").read_text().splitlines()[1].split("\\t")
-    ['1', '2', 'A', 'C', '3.0000', '0.7500']
+    ['1', '2', 'A', 'C', '3.0000', '0.7500', '1', '2']
     """
-    order = np.argsort(-scores.reshape(-1), kind="stable")
-    order = order[np.isfinite(scores.reshape(-1)[order])][:top]
-    lines = ["i\tj\tresidue_i\tresidue_j\tscore\tprobability"]
+    lines = ["i\tj\tresidue_i\tresidue_j\tscore\tprobability\tnumber_i\tnumber_j"]
     first_a, first_b = decode(family.a[0]), decode(family.b[0])
-    for i, j in zip(*np.unravel_index(order, scores.shape), strict=True):
-        values = f"{scores[i, j]:.4f}\t{probabilities[i, j]:.4f}"
+    own, other = residue_numbers(family) if numbers is None else numbers
+    for i, j in best_pairs(scores, top):
+        named = ("-" if n == NONE else str(n) for n in (own[i], other[j]))
+        values = "\t".join((f"{scores[i, j]:.4f}", f"{probabilities[i, j]:.4f}", *named))
         lines.append(f"{i + 1}\t{j + 1}\t{first_a[i]}\t{first_b[j]}\t{values}")
     with replacing(path, DataError) as file:
         file.write(("\n".join(lines) + "\n").encode())

@@ -17,12 +17,14 @@ def contact_picture(scores: np.ndarray, family: Family, path: Path) -> str | Non
     Returns None, or one line that says why nothing was drawn.
     """
     figures = figure_module("the contact map")
-    figure = figures.Figure(figsize=(5, 4.6), dpi=110, layout="constrained")
+    figure = figures.Figure(figsize=(5.8, 4.6), dpi=110, layout="constrained")
     axes = figure.add_subplot()
     known = scores[np.isfinite(scores)]
     low, high = np.quantile(known, [0.5, 0.998])
     extent = (0.5, scores.shape[1] + 0.5, scores.shape[0] + 0.5, 0.5)  # columns count from 1, as in the TSV
-    axes.imshow(scores, cmap="Blues", vmin=low, vmax=high, extent=extent)
+    image = axes.imshow(scores, cmap="Blues", vmin=low, vmax=high, extent=extent)
+    axes.set_facecolor("lightgrey")  # columns without a score
+    figure.colorbar(image, ax=axes, shrink=0.8, label="score: log-likelihood ratio", extend="both")
     order = np.argsort(-np.where(np.isfinite(scores), scores, -np.inf).reshape(-1), kind="stable")
     i, j = np.unravel_index(order[: min(scores.shape)], scores.shape)
     axes.scatter(j + 1, i + 1, s=7, color="black", label="the best L")
