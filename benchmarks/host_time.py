@@ -41,7 +41,9 @@ class Clock:
             "wgpuCommandEncoderBeginComputePass": "begin",
             "wgpuComputePassEncoderEnd": "end",
             "wgpuCommandEncoderFinish": "finish",
-            "wgpuQueueSubmitForIndex": "submit",
+            "wgpuQueueSubmitForIndex": "submit",  # of wgpu-native
+            "wgpuQueueSubmit": "submit",
+            "wgpuQueueOnSubmittedWorkDone": "submit",  # what Dawn waits for
         }.get(name)
         if part is None:
             return function
@@ -102,14 +104,12 @@ def main(
         for task in tasks:
             keep(results, "host_time", device, uncompiled(task, device, rounds, small))
         return
-    from shadergrad.runtime import native  # not before a GPU is asked for
-
     for task in tasks:
         workload = WORKLOADS[task](small)
         sg.manual_seed(0)
         step = sg.compile(training_step(sg, workload, workload.model(sg).to(device)))
         x, y = (sg.tensor(a, device=device) for a in workload.batch())
-        get_device(device)
+        native: Any = get_device(device).native  # type: ignore[attr-defined]
         rows: list[dict[str, float]] = []
         library = native.lib
         for _ in range(rounds):

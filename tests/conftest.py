@@ -185,6 +185,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         ("VERILOG", "no Icarus Verilog", "install iverilog"),
         ("EXPORTED C", "no C compiler", "install gcc"),
         ("BROWSER", "no Chromium", "install chromium"),
+        ("DAWN", "no Dawn", 'pip install "shadergrad[dawn]"; without a GPU, name SwiftShader in VK_DRIVER_FILES'),
     ):
         skipped = [r for r in terminalreporter.stats.get("skipped", []) if lacking in str(r.longrepr)]
         if skipped:

@@ -3,6 +3,7 @@
 | variable | values | meaning |
 |---|---|---|
 | SHADERGRAD_DEBUG | kernels, plan, graph, times (comma-separated) | print the compiled kernels, plans or graphs, or the time of each kernel, to stderr |
+| SHADERGRAD_WEBGPU | wgpu, dawn, auto | the implementation of WebGPU: wgpu-native, or Dawn (`pip install "shadergrad[dawn]"`); unset: auto, Dawn where it is installed and offers matrix units of the GPU that wgpu does not, else wgpu |
 | SHADERGRAD_PROFILE | portable | use WebGPU's default limits and no optional feature |
 | SHADERGRAD_CHECKED | 0, 1 | compile shaders with bounds checks, and raise an error for indices out of range |
 | SHADERGRAD_ADAPTER | part of an adapter's name or backend | use that adapter; without a match an error |
@@ -37,6 +38,7 @@ from .errors import ShadergradError
 
 DEBUG_TOPICS = ("kernels", "plan", "graph", "times")
 ENGINES = ("shaders", "torch", "numpy", "auto")  # of the backward pass
+WEBGPUS = ("auto", "wgpu", "dawn")  # implementations of WebGPU
 CPUS = ("reference", "native")  # how the cpu device computes
 PREFIX = "SHADERGRAD_"
 
@@ -48,6 +50,7 @@ class ConfigError(ShadergradError, ValueError):
 @dataclass(frozen=True)
 class Config:
     debug: frozenset[str]
+    webgpu: str
     portable: bool
     checked: bool
     adapter: str | None
@@ -217,6 +220,7 @@ def read_environment() -> Config:
     _check_names()
     return Config(
         debug=_topics("SHADERGRAD_DEBUG"),
+        webgpu=_one_of("SHADERGRAD_WEBGPU", WEBGPUS),
         portable=_is_portable("SHADERGRAD_PROFILE"),
         checked=_flag("SHADERGRAD_CHECKED"),
         adapter=_value("SHADERGRAD_ADAPTER") or None,

@@ -23,7 +23,7 @@ from shadergrad import nn
 from shadergrad.runtime.device import get_device
 
 LOSE = {
-    "driver": lambda device: device._module.lib.wgpuDeviceDestroy(device.native.raw),
+    "driver": lambda device: device.native.lib.wgpuDeviceDestroy(device.native.raw),
     "callback": lambda device: device._lose("the GPU fell off the bus"),
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -33,11 +34,12 @@ from shadergrad.errors import (
 from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan
 from shadergrad.runtime import adapters
 from shadergrad.runtime.device import Storage, get_device
+from shadergrad.runtime.interface import NativeError
 from shadergrad.runtime.memory import Buffer, Bundle, MemoryPool, size_class
 from shadergrad.runtime.staging import CHUNK, LENT, RING
 from shadergrad.runtime.targets import target_with
 from shadergrad.runtime.webgpu import WebGPUDevice
-from shadergrad.target import ROWS, Target
+from shadergrad.target import ROWS, Matrices, Target
 
 SOURCE = Path(__file__).parents[2] / "src"
 N = 64
@@ -624,7 +626,7 @@ class TestHeldRuns:
         device.synchronize()
         for _ in range(2):
             program.run([parameter, gradient])
-        native, module = device.native, device._module
+        native = device.native
         left = iter(range(1))  # dispatches until the user presses Ctrl-C
 
         class Interrupted:
@@ -640,9 +642,9 @@ class TestHeldRuns:
 
                 return dispatch
 
-        lib = module.lib
+        lib = native.lib  # type: ignore[attr-defined]
         with monkeypatch.context() as patch:
-            patch.setattr(module, "lib", Interrupted())
+            patch.setattr(native, "lib", Interrupted())
             with pytest.raises(KeyboardInterrupt):
                 native.submit_held()
         assert get(parameter)[0] == -2
@@ -775,7 +777,7 @@ class TestOutOfMemory:
 
         def scarce(nbytes: int, *usage: int) -> Any:
             if device.memory.bytes_pooled:
-                raise device._module.NativeError("Not enough memory left.", out_of_memory=True)
+                raise NativeError("Not enough memory left.", out_of_memory=True)
             return create(nbytes, *usage)
 
         put(device, n=1000)
@@ -784,7 +786,7 @@ class TestOutOfMemory:
 
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space")
     def test_a_driver_that_is_really_out_of_memory_raises_and_recovers(self, device: WebGPUDevice) -> None:
-        if (device.adapter.type, device.adapter.backend) != ("software", "Vulkan"):
+        if not device.adapter.compiles_at_dispatch:
             pytest.skip("only the memory of llvmpipe under Vulkan can be limited from here; OpenGL allocates late")
         code = """
 import resource
@@ -845,7 +847,7 @@ print(device.profile, device.memory.max_buffer_bytes, device.target)
     def test_the_driver_itself_holds_a_portable_device_to_its_limits(self, make_device: Any) -> None:
         device = make_device(portable=True)
         kernel = replace(INCREMENT_KERNEL, name="large", source=INCREMENT.replace("(64)", "(512)"))
-        with pytest.raises(CompileError, match=r"'large'(.|\n)*workgroup size \[512, 1, 1\]"):
+        with pytest.raises(CompileError, match=r"'large'(.|\n)*workgroup.size ?[(\[]512, 1, 1[)\]]"):
             device.load(plan_of([spec("argument"), spec("result")], [kernel], [Dispatch(0, (0, 1))], (1,)))
 
 
@@ -854,9 +856,9 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("wrong", "said"),
         [
-            ("out[id.x] = x[id.x] + 1u;", "Operation Add can't work"),
-            ("out[id.x] = x[id.x;", "expected `]`"),
-            ("foo();", "no definition in scope for identifier: `foo`"),
+            ("out[id.x] = x[id.x] + 1u;", r"Operation Add can't work|no matching overload for 'operator \+"),
+            ("out[id.x] = x[id.x;", r"expected [`']]"),
+            ("foo();", "no definition in scope for identifier: `foo`|unresolved call target 'foo'"),
         ],
     )
     def test_bad_wgsl_names_the_kernel_and_quotes_the_line(
@@ -870,7 +872,7 @@ class TestErrors:
             device.load(plan)
         expected = f"kernel 'bad_kernel' does not compile (it computes add(x, 1)), line 6:\n    {wrong}\n"
         assert expected in str(error.value)
-        assert said in str(error.value)
+        assert re.search(said, str(error.value))
         (out,) = device.load(increments(1)).run([put(device)])  # the device is as good as before
         assert get(out)[0] == 1
 
@@ -882,7 +884,7 @@ class TestErrors:
     def test_an_illegal_dispatch_is_an_error_and_not_a_crash(self, device: WebGPUDevice) -> None:
         plan = plan_of([spec("argument"), spec("result", aliases=0)], [INCREMENT_KERNEL], [Dispatch(0, (0, 1))], (1,))
         program = device.load(plan)  # reads and writes one buffer in one dispatch
-        with pytest.raises(DeviceError, match=r"reports an error:(.|\n)*Validation Error"):
+        with pytest.raises(DeviceError, match=r"reports an error:(.|\n)*(Validation Error|While validating)"):
             program.run([put(device)])
         (out,) = device.load(increments(2)).run([put(device)])
         assert get(out)[0] == 2
@@ -904,7 +906,7 @@ class TestDeviceLoss:
             device._lose("the GPU fell off the bus")
         elif request.param == "driver":
             device.synchronize()
-            device._module.lib.wgpuDeviceDestroy(device.native.raw)
+            device.native.lib.wgpuDeviceDestroy(device.native.raw)  # type: ignore[attr-defined]
         else:
             device.destroy()
         return device, program, storage
@@ -1026,7 +1028,7 @@ class TestDeviceLoss:
     def test_a_device_that_cannot_be_opened_stays_lost(self, make_device: Any, monkeypatch: Any) -> None:
         device = make_device()
         device._lose("a test")
-        monkeypatch.setattr(adapters, "_enumerate", list)
+        monkeypatch.setattr(adapters, "found_by", lambda _: [])
         with pytest.raises(DeviceError, match="no adapter found"):
             device.reset()
         with pytest.raises(DeviceLostError, match="was lost: a test"):
@@ -1043,8 +1045,8 @@ class TestDeviceLoss:
 
 class TestProcesses:
     def test_importing_the_runtime_imports_no_wgpu(self) -> None:
-        code = "import sys, shadergrad.runtime.webgpu; print('wgpu' in sys.modules)"
-        assert run_python(code).stdout == "False\n"
+        code = "import sys, shadergrad.runtime.webgpu; print(sys.modules.keys() & {'wgpu', 'wgpudawn'})"
+        assert run_python(code).stdout == "set()\n"
 
     def test_without_wgpu_the_error_says_what_to_install(self) -> None:
         code = """
@@ -1059,7 +1061,7 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
-        done = run_python(code)
+        done = run_python(code, SHADERGRAD_WEBGPU="wgpu")
         assert "False wgpu cannot be loaded" in done.stdout
         assert "using cpu" in done.stdout
         assert "DeviceError [webgpu] wgpu cannot be loaded" in done.stdout
@@ -1116,7 +1118,9 @@ print(os.waitstatus_to_exitcode(status), device.download(storage, (4,), float32)
 
 
 class FakeAdapter:
-    """What wgpu-py's adapter shows, for machines we do not have."""
+    """What an implementation finds, on machines we do not have."""
+
+    matrices: tuple[Matrices, ...] = ()
 
     def __init__(self, name: str, backend: str, kind: str, vendor_id: int = 1, device_id: int = 0, **limits: int):
         self.info = {
@@ -1150,9 +1154,12 @@ INTEL = [
 NVIDIA = [FakeAdapter("NVIDIA H200", "Vulkan", "DiscreteGPU", 0x10DE, 9) for _ in range(2)]
 
 
+BY_WGPU = replace(config, webgpu="wgpu")  # whatever the environment says
+
+
 class TestAdapters:
-    def listed(self, monkeypatch: Any, found: list[FakeAdapter], settings: Config = config) -> list[str]:
-        monkeypatch.setattr(adapters, "_enumerate", lambda: found)
+    def listed(self, monkeypatch: Any, found: list[FakeAdapter], settings: Config = BY_WGPU) -> list[str]:
+        monkeypatch.setattr(adapters, "found_by", lambda _: found)
         return [info.describe() for info in adapters.adapters(settings=settings)]
 
     def test_hardware_comes_first_and_duplicates_go(self, monkeypatch: Any) -> None:
@@ -1163,17 +1170,17 @@ class TestAdapters:
             "llvmpipe (Vulkan, software)",
         ]
         assert adapters.hardware_adapter_available()
-        assert adapters.auto_device_reason() == "using webgpu: NVIDIA H200 (Vulkan, hardware)"
+        assert adapters.auto_device_reason().startswith("using webgpu: NVIDIA H200 (Vulkan")
 
     def test_discrete_gpus_alone_take_convolutions_by_points(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(adapters, "_enumerate", lambda: [*LLVMPIPE, *INTEL, *NVIDIA])
+        monkeypatch.setattr(adapters, "found_by", lambda _: [*LLVMPIPE, *INTEL, *NVIDIA])
         for portable in (False, True):
-            known = adapters.adapters(settings=replace(config, adapter=None, portable=portable))
+            known = adapters.adapters(settings=replace(BY_WGPU, adapter=None, portable=portable))
             found = {a.name for a in known if a.target.traits.winograd > 0}
             assert found == (set() if portable else {"NVIDIA H200"})
 
     def test_all_backends_lists_the_duplicates_too(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(adapters, "_enumerate", lambda: LLVMPIPE)
+        monkeypatch.setattr(adapters, "found_by", lambda _: LLVMPIPE)
         assert [(a.index, a.backend) for a in adapters.adapters(all_backends=True)] == [(0, "Vulkan"), (-1, "OpenGL")]
 
     @pytest.mark.parametrize(
@@ -1181,14 +1188,16 @@ class TestAdapters:
     )
     def test_a_wish_goes_before_all(self, monkeypatch: Any, wish: str, first: str) -> None:
         found = [*LLVMPIPE, *INTEL, *NVIDIA]
-        assert self.listed(monkeypatch, found, replace(config, adapter=wish))[0].startswith(first)
+        assert self.listed(monkeypatch, found, replace(BY_WGPU, adapter=wish))[0].startswith(first)
 
     def test_a_wish_may_name_a_backend(self, monkeypatch: Any) -> None:
-        assert self.listed(monkeypatch, LLVMPIPE, replace(config, adapter="opengl"))[0] == "llvmpipe (OpenGL, software)"
+        assert (
+            self.listed(monkeypatch, LLVMPIPE, replace(BY_WGPU, adapter="opengl"))[0] == "llvmpipe (OpenGL, software)"
+        )
 
     def test_a_wish_that_no_adapter_meets_is_an_error_that_lists_them(self, monkeypatch: Any) -> None:
-        settings = replace(config, adapter="nonsense")
-        monkeypatch.setattr(adapters, "_enumerate", lambda: [*LLVMPIPE, *NVIDIA])
+        settings = replace(BY_WGPU, adapter="nonsense")
+        monkeypatch.setattr(adapters, "found_by", lambda _: [*LLVMPIPE, *NVIDIA])
         for call in (lambda: adapters.adapters(settings=settings), lambda: adapters.choose_adapter(0, settings)):
             with pytest.raises(ConfigError) as error:
                 call()
@@ -1197,17 +1206,17 @@ class TestAdapters:
             assert known in str(error.value)
 
     def test_a_wish_on_a_machine_without_adapters_says_what_to_install(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(adapters, "_enumerate", list)
+        monkeypatch.setattr(adapters, "found_by", lambda _: [])
         with pytest.raises(DeviceError, match="no adapter found"):
-            adapters.choose_adapter(0, replace(config, adapter="llvmpipe"))
+            adapters.choose_adapter(0, replace(BY_WGPU, adapter="llvmpipe"))
 
     def test_an_adapter_that_another_has_taken_the_place_of_is_not_found_again(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(adapters, "_enumerate", lambda: NVIDIA)
-        lost, _ = adapters.choose_adapter(0, config)
-        assert adapters.find_again(lost, 0, config)[0] == lost
-        monkeypatch.setattr(adapters, "_enumerate", lambda: INTEL)
+        monkeypatch.setattr(adapters, "found_by", lambda _: NVIDIA)
+        lost, _ = adapters.choose_adapter(0, BY_WGPU)
+        assert adapters.find_again(lost, 0, BY_WGPU)[0] == lost
+        monkeypatch.setattr(adapters, "found_by", lambda _: INTEL)
         with pytest.raises(DeviceError, match=r"NVIDIA H200 \(Vulkan, hardware\) is there no more(.|\n)*Intel UHD"):
-            adapters.find_again(lost, 0, config)
+            adapters.find_again(lost, 0, BY_WGPU)
 
     def test_software_only_means_cpu(self, monkeypatch: Any) -> None:
         self.listed(monkeypatch, LLVMPIPE)
@@ -1215,17 +1224,17 @@ class TestAdapters:
         assert adapters.auto_device_reason() == "no hardware adapter (only llvmpipe, a software one): using cpu"
 
     def test_no_adapter_says_what_to_install(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(adapters, "_enumerate", list)
+        monkeypatch.setattr(adapters, "found_by", lambda _: [])
         with pytest.raises(DeviceError, match=r"no adapter found(.|\n)*mesa-vulkan-drivers(.|\n)*NVIDIA"):
-            adapters.choose_adapter(0, config)
+            adapters.choose_adapter(0, BY_WGPU)
 
     def test_an_index_beyond_the_list_shows_the_list(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(adapters, "_enumerate", lambda: LLVMPIPE)
+        monkeypatch.setattr(adapters, "found_by", lambda _: LLVMPIPE)
         with pytest.raises(DeviceError, match=r"no adapter 3. Known:\n  webgpu:0  llvmpipe \(Vulkan, software\)"):
-            adapters.choose_adapter(3, config)
+            adapters.choose_adapter(3, BY_WGPU)
 
     def test_targets_are_capped(self) -> None:
-        settings = replace(config, portable=False, checked=False)
+        settings = replace(BY_WGPU, portable=False, checked=False)
         target = target_with(NVIDIA[0].limits, settings, "native")
         assert target == Target("wgsl", 64, 1024, 49152, 65535, 2**32 - 16, traits=ROWS["native"])
         assert target_with(NVIDIA[0].limits, replace(settings, portable=True), "portable") == Target("wgsl")

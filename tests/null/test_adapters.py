@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from types import SimpleNamespace
 
 import pytest
 
 from shadergrad.config import config
 from shadergrad.runtime.adapters import _record
+from shadergrad.runtime.interface import Found
 from shadergrad.runtime.targets import target_of
 from shadergrad.target import Target
 
@@ -27,11 +27,11 @@ LIMITS = (
 @pytest.mark.parametrize(
     ("device", "features", "slow_loads"),
     [
-        ("llvmpipe (LLVM 15.0.6, 256 bits)", {"subgroup", "shader-int64"}, True),
-        ("llvmpipe (LLVM 15.0.6, 512 bits)", {"subgroup", "shader-int64"}, True),
-        ("llvmpipe (LLVM 15.0.6, 128 bits)", {"subgroup", "shader-int64"}, False),
-        ("llvmpipe (LLVM 15.0.6, 256 bits)", {"subgroup"}, False),
-        ("Some GPU 256 bits", {"subgroup", "shader-int64"}, False),
+        ("llvmpipe (LLVM 15.0.6, 256 bits)", {"subgroups", "shader-int64"}, True),
+        ("llvmpipe (LLVM 15.0.6, 512 bits)", {"subgroups", "shader-int64"}, True),
+        ("llvmpipe (LLVM 15.0.6, 128 bits)", {"subgroups", "shader-int64"}, False),
+        ("llvmpipe (LLVM 15.0.6, 256 bits)", {"subgroups"}, False),
+        ("Some GPU 256 bits", {"subgroups", "shader-int64"}, False),
     ],
 )
 def test_products_hand_round_only_where_eight_threads_are_one_subgroup(
@@ -46,8 +46,8 @@ def test_products_hand_round_only_where_eight_threads_are_one_subgroup(
         "vendor_id": 0,
         "device_id": 0,
     }
-    adapter = SimpleNamespace(info=info, limits=dict.fromkeys(LIMITS, 1 << 20), features=features)
-    record = _record(adapter, 0, replace(config, portable=False))
+    adapter = Found(info, dict.fromkeys(LIMITS, 1 << 20), frozenset(features))
+    record = _record(adapter, 0, replace(config, portable=False), "wgpu")
     assert record.target.traits.unrolls
     assert record.target.traits.slow_loads == slow_loads
 
@@ -58,7 +58,7 @@ def test_a_target_tells_what_the_adapter_offers_unless_it_is_for_any_browser(por
     sizes = {"stackgroup_min_size": 32, "stackgroup_max_size": 64}
     limits: dict[str, int] = dict.fromkeys(LIMITS, 1 << 20)
     settings = replace(config, portable=portable)
-    with_both = target_of(info | sizes, limits, {"shader-f16", "subgroup"}, settings)
+    with_both = target_of(info | sizes, limits, {"shader-f16", "subgroups"}, settings)
     with_none = target_of(info | sizes, limits, set(), settings)
     assert (with_both.f16, with_both.subgroups) == ((False, (0, 0)) if portable else (True, (32, 64)))
     assert (with_none.f16, with_none.subgroups) == (False, (0, 0))

@@ -263,7 +263,11 @@ def test_one_file_imports_llvmlite() -> None:
 
 
 def test_one_file_imports_wgpu() -> None:
-    assert {m for m in FILES if "wgpu" in packages(m)} == {"runtime.native"}
+    assert {m for m in FILES if "wgpu" in packages(m)} == {"runtime.wgpu"}
+
+
+def test_one_file_imports_dawn() -> None:
+    assert {m for m, path in FILES.items() if "wgpudawn.backends" in path.read_text()} == {"runtime.dawn"}
 
 
 def test_one_file_reads_the_environment() -> None:

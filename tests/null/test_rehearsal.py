@@ -13,11 +13,8 @@ import pytest
 from shadergrad.errors import DeviceError
 from shadergrad.plan import Kernel
 from shadergrad.runtime import rehearsal
+from shadergrad.runtime.interface import READ_USAGE, NativeError
 from shadergrad.runtime.rehearsal import LONG, MANY, Rehearsal
-
-
-class DriverError(Exception):
-    pass
 
 
 class Driver:
@@ -50,7 +47,7 @@ class Device:
         self.own: set[str] = set()
 
     def create_buffer(self, nbytes: int, usage: int = 0) -> str:
-        return "read" if usage else "write"
+        return "read" if usage == READ_USAGE else "write"
 
     def create_bind_group_layout(self, access: tuple[str, ...]) -> tuple[str, ...]:
         return access
@@ -58,9 +55,9 @@ class Device:
     def create_pipeline_layout(self, layout: Any) -> Any:
         return layout
 
-    def create_pipeline(self, source: str, layout: Any, checked: bool) -> Any:
+    def create_pipeline(self, source: str, layout: Any) -> Any:
         if source == self.driver.failing:
-            raise DriverError
+            raise NativeError("refused")
         return SimpleNamespace(raw=source)
 
     def create_bind_group(self, layout: tuple[str, ...], bindings: list[tuple[str, int, int]]) -> Any:
@@ -104,7 +101,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 def rehearsal_on(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
     monkeypatch.setattr(rehearsal, "time", SimpleNamespace(perf_counter=lambda: driver.now))
-    return Rehearsal(driver.open, SimpleNamespace(NativeError=DriverError, READ_USAGE=1), 2, False)
+    return Rehearsal(driver.open, 2)  # type: ignore[arg-type]
 
 
 def test_every_long_kernel_is_compiled_once_by_two_devices(threads: Any, monkeypatch: Any) -> None:

@@ -73,6 +73,7 @@ def test_the_reference_and_the_variables_are_those_of_the_sources() -> None:
 INSIDE = (
     "cli.",
     "run.",
+    "runtime.dawn.",
     "drive.",
     "tensor.",
     "as_torch.",

@@ -12,13 +12,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..config import config
+from ..config import ConfigError, config
 from ..errors import DeviceError
 from ..runtime import llvm
-from ..runtime.adapters import NO_ADAPTER, AdapterInfo, adapters, auto_device_reason
+from ..runtime.adapters import NO_ADAPTER, AdapterInfo, adapters, adapters_by, auto_device_reason
 from ..runtime.device import get_device
+from ..runtime.implementations import COMMANDS, PACKAGES, is_installed
 from ..version import __version__
 
+FEATURES = {"f16": "half precision", "subgroups": "subgroups", "timestamps": "timestamps"}
 # Limits of drawing, which this library does not do
 DRAWING = ("texture", "vertex", "sampler", "sampled", "color", "inter-stage", "multiview", "uniform")
 
@@ -38,6 +40,7 @@ def print_info(console: Console, *, verbose: bool = False) -> None:
         console.out(f"\n{problem}", highlight=False)
     for adapter in found:
         _section(console, *_headline(adapter), _facts(adapter) if verbose else {})
+    _implementations(console, verbose)
     if problem:
         return
     console.out(f"\n--device auto: {auto_device_reason()}", highlight=False)
@@ -58,6 +61,7 @@ def print_json(console: Console) -> None:
             {
                 "device": _headline(adapter)[0] if adapter.index >= 0 else None,
                 "name": adapter.name,
+                "implementation": adapter.implementation,
                 "backend": adapter.backend,
                 "kind": adapter.kind,
                 "driver": adapter.driver,
@@ -67,6 +71,7 @@ def print_json(console: Console) -> None:
             }
             for adapter in found
         ],
+        "implementations": {name: _implementation(name) for name in PACKAGES},
     }
     console.out(json.dumps(document, indent=2), highlight=False)
 
@@ -93,6 +98,45 @@ def _verdict(found: list[AdapterInfo], problem: str | None) -> str:
 
 def _packages() -> dict[str, str]:
     return {"shadergrad": __version__} | {name: version(name) for name in ("wgpu", "numpy")}
+
+
+def _implementation(name: str) -> dict[str, Any]:
+    """An implementation of WebGPU: its version, and what the adapters offer by it; or the remedy where it is not installed or fails."""
+    if not is_installed(name):
+        return {"version": None, "problem": f"not installed: {COMMANDS[name]}", "adapters": []}
+    try:
+        found = adapters_by(name)
+    except (DeviceError, ConfigError) as error:
+        return {"version": version(PACKAGES[name]), "problem": str(error), "adapters": []}
+    offers = [
+        {
+            "name": adapter.name,
+            "backend": adapter.backend,
+            "f16": "shader-f16" in adapter.features,
+            "subgroups": "subgroups" in adapter.features,
+            "timestamps": "timestamp-query" in adapter.features,
+            "matrices": [f"{m.operand} {m.m}x{m.n}x{m.k} to {m.result}" for m in adapter.matrices],
+        }
+        for adapter in found
+    ]
+    return {"version": version(PACKAGES[name]), "problem": None, "adapters": offers}
+
+
+def _implementations(console: Console, verbose: bool) -> None:
+    """What each implementation of WebGPU offers, of every adapter."""
+    console.print(Text("\nimplementations of WebGPU (SHADERGRAD_WEBGPU)", style="bold"))
+    for name, package in PACKAGES.items():
+        told = _implementation(name)
+        console.out(f"  {name}  {package} {told['version'] or ''}".rstrip(), highlight=False)
+        if told["problem"]:
+            console.out(f"    {told['problem']}", highlight=False)
+        for offer in told["adapters"]:
+            features = [words for key, words in FEATURES.items() if offer[key]]
+            matrices = offer["matrices"]
+            units = (
+                f"matrix units: {', '.join(matrices) if verbose else len(matrices)}" if matrices else "no matrix units"
+            )
+            console.out(f"    {offer['name']} ({offer['backend']}): {', '.join([*features, units])}", highlight=False)
 
 
 def _headline(adapter: AdapterInfo) -> tuple[str, str]:

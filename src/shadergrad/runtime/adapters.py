@@ -6,17 +6,15 @@ can open, the best first, so that `webgpu:N` is the N-th. Nothing here opens a d
 
 from __future__ import annotations
 
-import logging
-import tempfile
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..config import Config, ConfigError, config, provisional
+from ..config import Config, ConfigError, config
 from ..errors import DeviceError
-from ..target import Target
+from ..target import Matrices, Target
+from .implementations import candidates, forget_adapters, found_by
+from .interface import Found
 from .targets import PORTABLE_LIMITS, target_of
 
 # Worse backends see a GPU again that a better one already shows.
@@ -37,7 +35,7 @@ class AdapterInfo:
     """One adapter, as plain data.
 
     index: N of "webgpu:N"; -1 for a duplicate that cannot be opened by number. type: "hardware" or "software". kind:
-    wgpu's word for it. profile: "portable" or "full". limits: wgpu's, by name.
+    WebGPU's word for it. profile: "portable" or "full". limits: by names such as max-buffer-size. implementation: "wgpu" or "dawn".
 
     >>> {adapter.type for adapter in sg.devices.adapters()} <= {"hardware", "software"}
     True
@@ -47,7 +45,7 @@ class AdapterInfo:
     name: str
     backend: str  # Vulkan, Metal, D3D12, OpenGL, ...
     type: str  # "hardware" or "software"
-    kind: str  # wgpu's word: DiscreteGPU, IntegratedGPU, CPU, unknown
+    kind: str  # WebGPU's word: DiscreteGPU, IntegratedGPU, CPU, unknown
     vendor: str
     driver: str
     vendor_id: int
@@ -56,6 +54,8 @@ class AdapterInfo:
     target: Target
     limits: dict[str, int] = field(repr=False)
     features: tuple[str, ...] = field(repr=False)
+    implementation: str = "wgpu"
+    matrices: tuple[Matrices, ...] = field(default=(), repr=False)
 
     @property
     def compiles_at_dispatch(self) -> bool:
@@ -64,25 +64,32 @@ class AdapterInfo:
 
     def describe(self) -> str:
         """Name, backend and type in a line."""
-        return f"{self.name} ({self.backend}, {self.type})"
+        through = " through Dawn" if self.implementation == "dawn" else ""
+        return f"{self.name} ({self.backend}{through}, {self.type})"
 
 
 def adapters(all_backends: bool = False, settings: Config = config) -> list[AdapterInfo]:
     """The adapters, the preferred first; with `all_backends` also those that repeat a GPU through a worse backend.
 
-    Raises DeviceError where wgpu cannot be loaded, and ConfigError where SHADERGRAD_ADAPTER names none of them.
+    Raises DeviceError where the implementation cannot be loaded, and ConfigError where SHADERGRAD_ADAPTER names none of them.
     """
-    found = [info for info, _ in _ordered(settings)]
+    name, ordered = _ordered(settings)
+    found = [info for info, _ in ordered]
     if not all_backends:
         return found
     opened = {(info.name, info.backend) for info in found}
-    extra = [_record(a, -1, settings) for a in _enumerate()]
+    extra = [_record(a, -1, settings, name) for a in found_by(name)]
     return found + [info for info in extra if (info.name, info.backend) not in opened]
 
 
-def choose_adapter(index: int, settings: Config) -> tuple[AdapterInfo, Any]:
-    """The N-th adapter and wgpu's own object for it. Raises DeviceError, or ConfigError, that lists what there is."""
-    ordered = _ordered(settings)
+def adapters_by(name: str, settings: Config = config) -> list[AdapterInfo]:
+    """The adapters that one implementation finds, "wgpu" or "dawn", whichever is chosen; none of them is numbered."""
+    return [_record(a, -1, settings, name) for a in found_by(name)]
+
+
+def choose_adapter(index: int, settings: Config) -> tuple[AdapterInfo, Found]:
+    """The N-th adapter, and what opens it. Raises DeviceError, or ConfigError, that lists what there is."""
+    _, ordered = _ordered(settings)
     if not ordered:
         raise DeviceError(NO_ADAPTER)
     if index >= len(ordered):
@@ -91,10 +98,9 @@ def choose_adapter(index: int, settings: Config) -> tuple[AdapterInfo, Any]:
     return ordered[index]
 
 
-def find_again(info: AdapterInfo, index: int, settings: Config) -> tuple[AdapterInfo, Any]:
+def find_again(info: AdapterInfo, index: int, settings: Config) -> tuple[AdapterInfo, Found]:
     """The adapter that was `info`, looked for anew. Raises DeviceError where another, or none, is in its place."""
-    with _lock:
-        _found.clear()
+    forget_adapters()
     found, raw = choose_adapter(index, settings)
     if (found.describe(), found.vendor_id, found.device_id, found.target) != (
         info.describe(),
@@ -133,50 +139,6 @@ def portable_overrides(settings: Config) -> Mapping[str, int]:
     return PORTABLE_LIMITS if settings.portable else {}
 
 
-def load_native() -> Any:
-    """The module that calls wgpu-native, imported on first use. DeviceError says why it cannot be."""
-    try:
-        from . import native  # not before a GPU is asked for: importing wgpu takes 0.2 s, and may fail
-    except Exception as error:  # the library's own failures are of many types: ImportError, OSError, RuntimeError
-        raise DeviceError(
-            f"[webgpu] wgpu cannot be loaded: {type(error).__name__}: {error}\n"
-            "  Hint: `pip install --force-reinstall 'wgpu==0.32.*'` (its wheels need glibc 2.28, macOS 11 or Windows "
-            "10), or use the cpu device."
-        ) from error
-    return native
-
-
-@contextmanager
-def open_quietly() -> Iterator[None]:
-    """Keep EGL and wgpu from printing on stderr what concerns windows only.
-
-    EGL complains where XDG_RUNTIME_DIR is unset; wgpu warns of missing window systems. Errors still show. Not before
-    wgpu is imported: it makes the logger itself, of its own class, and refuses one that is already there.
-    """
-    logger = logging.getLogger("wgpu")
-    level = logger.level
-    logger.setLevel(max(level, logging.ERROR))
-    try:
-        with provisional("XDG_RUNTIME_DIR", tempfile.gettempdir()):
-            yield
-    finally:
-        logger.setLevel(level)
-
-
-_lock = threading.Lock()
-_found: list[Any] = []
-
-
-def _enumerate() -> list[Any]:
-    """wgpu's adapter objects; asked once, as it takes a tenth of a second."""
-    native = load_native()
-    with _lock:
-        if not _found:
-            with open_quietly():
-                _found.extend(native.enumerate_adapters())
-        return _found
-
-
 def _hardware() -> AdapterInfo | None:
     try:
         return next((info for info in adapters() if info.type == "hardware"), None)
@@ -184,13 +146,40 @@ def _hardware() -> AdapterInfo | None:
         return None
 
 
-def _ordered(settings: Config) -> list[tuple[AdapterInfo, Any]]:
-    """Distinct adapters with wgpu's objects: the wished one, then hardware, then the best kind and backend."""
+Ordered = list[tuple[AdapterInfo, Found]]
 
-    def wished(adapter: Any) -> bool:
+
+def _ordered(settings: Config) -> tuple[str, Ordered]:
+    """The implementation, and its adapters in order. Of "auto" it is Dawn where that offers matrix units of the GPU to take and wgpu does
+    not, or where wgpu cannot be loaded; else wgpu."""
+    names = candidates(settings)
+    if len(names) == 1:
+        return names[0], _ordered_by(names[0], settings)
+    try:
+        dawn = _ordered_by("dawn", settings)
+    except (DeviceError, ConfigError):  # wgpu has the same to say, or finds the wished adapter
+        return "wgpu", _ordered_by("wgpu", settings)
+    try:
+        wgpu = _ordered_by("wgpu", settings)
+    except (DeviceError, ConfigError):
+        return "dawn", dawn
+    return ("dawn", dawn) if _offers_more(dawn, wgpu) else ("wgpu", wgpu)
+
+
+def _offers_more(dawn: Ordered, wgpu: Ordered) -> bool:
+    if not dawn or not wgpu:
+        return bool(dawn)
+    (theirs, there), (ours, here) = dawn[0], wgpu[0]
+    return _same_gpu(there.info, here.info) and bool(theirs.target.matrices) and not ours.target.matrices
+
+
+def _ordered_by(name: str, settings: Config) -> Ordered:
+    """Distinct adapters of an implementation: the wished one, then hardware, then the best kind and backend."""
+
+    def wished(adapter: Found) -> bool:
         return settings.adapter is not None and settings.adapter.lower() in _label(adapter.info).lower()
 
-    def rank(adapter: Any) -> tuple[bool, bool, int, int]:
+    def rank(adapter: Found) -> tuple[bool, bool, int, int]:
         info = adapter.info
         return (
             not wished(adapter),
@@ -199,22 +188,22 @@ def _ordered(settings: Config) -> list[tuple[AdapterInfo, Any]]:
             _backend_rank(info),
         )
 
-    everything = _enumerate()
+    everything = found_by(name)
     if settings.adapter is not None and everything and not any(map(wished, everything)):
-        known = ", ".join(dict.fromkeys(_record(adapter, -1, settings).describe() for adapter in everything))
+        known = ", ".join(dict.fromkeys(_record(adapter, -1, settings, name).describe() for adapter in everything))
         raise ConfigError(
             f"SHADERGRAD_ADAPTER={settings.adapter!r} is part of no adapter's name. It may be part of one of these: {known}; "
             "or unset, for the best."
         )
     distinct = _without_duplicates(everything, settings.adapter)
     ordered = sorted(distinct, key=rank)
-    return [(_record(adapter, i, settings), adapter) for i, adapter in enumerate(ordered)]
+    return [(_record(adapter, i, settings, name), adapter) for i, adapter in enumerate(ordered)]
 
 
-def _without_duplicates(found: list[Any], wish: str | None) -> list[Any]:
+def _without_duplicates(found: list[Found], wish: str | None) -> list[Found]:
     """Drop what a better backend shows too. Equal GPUs of one backend are different GPUs."""
 
-    def repeats(adapter: Any) -> bool:
+    def repeats(adapter: Found) -> bool:
         info = adapter.info
         if wish is not None and wish.lower() in _label(info).lower() and wish.lower() not in info["device"].lower():
             return False  # the wish names this backend
@@ -247,7 +236,7 @@ def _is_software(info: Mapping[str, Any]) -> bool:
     return info["adapter_type"] == "CPU" or any(word in name for word in SOFTWARE_NAMES)
 
 
-def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
+def _record(adapter: Found, index: int, settings: Config, implementation: str) -> AdapterInfo:
     info, limits = adapter.info, dict(adapter.limits)
     name = info["device"] or info["description"] or "unnamed adapter"
     return AdapterInfo(
@@ -261,7 +250,9 @@ def _record(adapter: Any, index: int, settings: Config) -> AdapterInfo:
         vendor_id=info["vendor_id"],
         device_id=info["device_id"],
         profile="portable" if settings.portable else "full",
-        target=target_of(info, limits, adapter.features, settings),
+        target=target_of(info, limits, adapter.features, settings, adapter.matrices),
         limits=limits,
         features=tuple(sorted(adapter.features)),
+        implementation=implementation,
+        matrices=adapter.matrices,
     )

@@ -30,6 +30,7 @@ from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, Lim
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, format_bytes, round_up
 from . import timing
 from .device import Device, Program, Storage
+from .interface import NativeError
 from .memory import Buffer, Bundle, MemoryPool
 from .pipelines import Pipeline
 
@@ -49,7 +50,6 @@ class Gpu(Device):
     profile: str
     lock: threading.RLock
     native: Any
-    native_error: type[Exception]
     memory: MemoryPool
 
     @property
@@ -257,7 +257,7 @@ class WebGPUProgram(Program):
                         return self._run_apart(list(inputs), into)
                     self._handles = handles
                 return self._execute(inputs, handles, into, ())
-            except device.native_error as error:
+            except NativeError as error:
                 raise device.translated(error) from error
 
     def _place(self, into: Sequence[Storage | None] | None) -> list[tuple[int, int]]:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..plan import round_up
+from .interface import STAGING_USAGE, Device
 from .staging import CHUNK, Ring, Staging, copy_bytes
 
 
 class Readback:
-    def __init__(self, native: Any, module: Any) -> None:
+    def __init__(self, native: Device) -> None:
         self._native = native
-        self._module = module
-        self._ring = Ring(native, module, module.STAGING_USAGE)
+        self._ring = Ring(native, STAGING_USAGE)
         self._spoilt: list[Any] = []
         self._lent: list[Ring] = []  # of `begin`, each of one buffer
 
@@ -30,12 +30,12 @@ class Readback:
             self._read(wanted)
         except BaseException:
             self._spoilt += self._ring.raws()  # a staging buffer may be left half mapped
-            self._ring = Ring(self._native, self._module, self._module.STAGING_USAGE)
+            self._ring = Ring(self._native, STAGING_USAGE)
             raise
 
     def begin(self, raw: Any, nbytes: int) -> Callable[[np.ndarray], None]:
         """Begin to read a buffer, behind the work submitted so far. Gives what waits, and fills an array with the bytes."""
-        ring = self._lent.pop() if self._lent else Ring(self._native, self._module, self._module.STAGING_USAGE)
+        ring = self._lent.pop() if self._lent else Ring(self._native, STAGING_USAGE)
         staging = ring.current()
         ring.grow(staging, round_up(nbytes, 4))
         staging.submission = self._native.copy(raw, 0, staging.raw, round_up(nbytes, 4))

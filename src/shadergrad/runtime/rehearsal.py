@@ -13,10 +13,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, wait
-from typing import Any
 
 from ..errors import DeviceError
 from ..plan import Kernel
+from .interface import READ_USAGE, Device, NativeError
 
 # For fewer kernels than MANY of more characters than LONG, and for short ones, a second pipeline of each costs more than it saves
 MANY, LONG, SHORT = 8, 2_000, 600
@@ -28,15 +28,12 @@ FASTER = 0.5  # of the time of the first dispatch, where another device has comp
 class Rehearsal:
     """One thread at a time calls.
 
-    open_device: opens one more native device. module: what it is of. most: threads that compile at once. checked: whether
-    kernels have bounds checks.
+    open_device: opens one more native device. most: threads that compile at once.
     """
 
-    def __init__(self, open_device: Callable[[], Any], module: Any, most: int, checked: bool) -> None:
+    def __init__(self, open_device: Callable[[], Device], most: int) -> None:
         self._open_device = open_device
-        self._module = module
         self._most = most
-        self._checked = checked
         self._pays: bool | None = None  # whether a device finds what another one compiled; None until that is known
 
     def run(self, kernels: Iterable[Kernel], threads: Executor) -> None:
@@ -59,14 +56,14 @@ class Rehearsal:
                 self._pays = stages[1].dispatch(trial) < FASTER * seconds
             if self._pays:
                 _share(todo, stages, threads)
-        except (self._module.NativeError, DeviceError):
+        except (NativeError, DeviceError):
             self._pays = False
         finally:
             for stage in stages:
                 stage.close()
 
     def _open(self) -> _Stage:
-        return _Stage(self._open_device(), self._module.READ_USAGE, self._checked)
+        return _Stage(self._open_device())
 
 
 def _share(kernels: list[Kernel], stages: Iterable[_Stage], threads: Executor) -> None:
@@ -89,17 +86,16 @@ def _share(kernels: list[Kernel], stages: Iterable[_Stage], threads: Executor) -
 class _Stage:
     """A device, with two buffers that suit every kernel: what it reads, and what it writes. One thread at a time calls."""
 
-    def __init__(self, native: Any, read_usage: int, checked: bool) -> None:
+    def __init__(self, native: Device) -> None:
         self._native = native
-        self._checked = checked
-        self._reads = native.create_buffer(BOUND, read_usage)
+        self._reads = native.create_buffer(BOUND, READ_USAGE)
         self._writes = native.create_buffer(BOUND)
 
     def dispatch(self, kernel: Kernel) -> float:
         """Seconds that a kernel's first dispatch took."""
         native = self._native
         layout = native.create_bind_group_layout(kernel.access)
-        pipeline = native.create_pipeline(kernel.source, native.create_pipeline_layout(layout), self._checked)
+        pipeline = native.create_pipeline(kernel.source, native.create_pipeline_layout(layout))
         buffers = (self._writes if access == "read_write" else self._reads for access in kernel.access)
         group = native.create_bind_group(layout, [(buffer, 0, BOUND) for buffer in buffers])
         start = time.perf_counter()

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..plan import round_up
+from .interface import UPLOAD_USAGE, Device
 
 CHUNK = 8 << 20  # bytes
 RING = 4  # buffers
@@ -48,10 +49,10 @@ class Staging:
 class Ring:
     """Staging buffers of one usage, taken in turns."""
 
-    def __init__(self, native: Any, module: Any, usage: int) -> None:
+    def __init__(self, native: Device, usage: int) -> None:
         self._native = native
         self._usage = usage
-        self._buffers = deque(Staging(module.new_status()) for _ in range(RING))
+        self._buffers = deque(Staging(native.new_status()) for _ in range(RING))
 
     def __len__(self) -> int:
         return len(self._buffers)
@@ -82,10 +83,9 @@ class Ring:
 class Uploads:
     """Large writes to device memory, in the order of submissions; the values are those at the time of the call."""
 
-    def __init__(self, native: Any, module: Any) -> None:
+    def __init__(self, native: Device) -> None:
         self._native = native
-        self._module = module
-        self._ring = Ring(native, module, module.UPLOAD_USAGE)
+        self._ring = Ring(native, UPLOAD_USAGE)
         self._spoilt: list[Any] = []
 
     def write(self, buffer: Any, data: np.ndarray) -> None:
@@ -96,7 +96,7 @@ class Uploads:
                 self._send(buffer, start, view[start : start + CHUNK])
         except BaseException:
             self._spoilt += self._ring.raws()  # one may be left half mapped
-            self._ring = Ring(self._native, self._module, self._module.UPLOAD_USAGE)
+            self._ring = Ring(self._native, UPLOAD_USAGE)
             raise
 
     def abandon(self) -> list[Any]:

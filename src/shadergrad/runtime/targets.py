@@ -14,7 +14,7 @@ from typing import Any
 from ..compile.tiles import SHARED_BY
 from ..compile.tuning import digest_for
 from ..config import Config
-from ..target import ROWS, Target
+from ..target import ROWS, Matrices, Target
 
 # WebGPU's default limits, those that compute shaders meet. https://www.w3.org/TR/webgpu/#limits
 PORTABLE_LIMITS = {
@@ -35,9 +35,15 @@ MOST_STORAGE_BUFFERS = 64
 MOST_INVOCATIONS = 1024
 
 
-def target_of(info: Mapping[str, Any], limits: Mapping[str, int], features: Iterable[str], settings: Config) -> Target:
-    """The Target of an adapter. info: a mapping with wgpu-py's keys "device", "description" (the driver), "adapter_type", and the sizes
-    of subgroups."""
+def target_of(
+    info: Mapping[str, Any],
+    limits: Mapping[str, int],
+    features: Iterable[str],
+    settings: Config,
+    matrices: tuple[Matrices, ...] = (),
+) -> Target:
+    """The Target of an adapter. info: a mapping with the keys "device", "description" (the driver), "adapter_type", and the sizes of
+    subgroups. matrices: the products of its matrix units."""
     row = row_of(info, features, settings)
     target = target_with(limits, settings, row)
     if row == "portable":
@@ -48,6 +54,7 @@ def target_of(info: Mapping[str, Any], limits: Mapping[str, int], features: Iter
         measured=digest_for(name, info["description"], target.traits.table),
         f16="shader-f16" in {*features},
         subgroups=_subgroups(info, features),
+        matrices=matrices,
     )
 
 
@@ -56,14 +63,14 @@ def row_of(info: Mapping[str, Any], features: Iterable[str], settings: Config) -
     if settings.portable:
         return "portable"
     if "llvmpipe" in info["device"].lower():
-        shares = {"subgroup", "shader-int64"} <= {*features}
+        shares = {"subgroups", "shader-int64"} <= {*features}
         return "software" if shares and _lanes(info["device"]) >= SHARED_BY else "narrow software"
     return "discrete" if info["adapter_type"] == "DiscreteGPU" else "native"
 
 
 def _subgroups(info: Mapping[str, Any], features: Iterable[str]) -> tuple[int, int]:
     """The least and the largest size of a subgroup; (0, 0) if the adapter has none."""
-    if "subgroup" not in {*features}:
+    if "subgroups" not in {*features}:
         return 0, 0
     # the misspelt names of wgpu-py 0.32
     return info.get("stackgroup_min_size", 0), info.get("stackgroup_max_size", 0)

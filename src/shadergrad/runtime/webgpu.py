@@ -1,8 +1,8 @@
-"""The webgpu device: any GPU that Vulkan, Metal or Direct3D 12 reaches, through wgpu-native.
+"""The webgpu device: any GPU that Vulkan, Metal or Direct3D 12 reaches, through an implementation of WebGPU.
 
 In: host arrays and plans. Out: storages, programs, host arrays. This file keeps the parts together; each has its own:
-`adapters` chooses the GPU, `native` makes the raw calls, `memory` pools buffers, `readback` reads them, `pipelines`
-keeps compiled kernels, `program` runs plans. wgpu is imported when the first device is opened, so that `import shadergrad` works where wgpu does not.
+`adapters` chooses the GPU, `wgpu` or `dawn` makes the raw calls, `memory` pools buffers, `readback` reads them, `pipelines`
+keeps compiled kernels, `program` runs plans. They are imported when the first device is opened, so that `import shadergrad` works where they do not.
 
 Every public call takes the device's lock: one thread at a time talks to the driver.
 
@@ -35,9 +35,11 @@ from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError
 from ..graph.node import Node
 from ..plan import Kernel, Plan, fault_error, format_bytes
 from ..system import interrupts
-from .adapters import AdapterInfo, choose_adapter, find_again, load_native, open_quietly, portable_overrides
+from .adapters import AdapterInfo, choose_adapter, find_again, portable_overrides
 from .device import LARGE, Storage, register_device
 from .families import Families
+from .implementations import implementation, open_quietly
+from .interface import Device, Found, NativeError, Wish
 from .memory import Buffer, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
@@ -77,9 +79,7 @@ class WebGPUDevice(Gpu):
     def __init__(self, index: int = 0, settings: Config | None = None) -> None:
         settings = settings or config
         self.name = "webgpu" if index == 0 else f"webgpu:{index}"
-        self._module = load_native()
-        self.native_error: type[Exception] = self._module.NativeError
-        self.adapter, raw_adapter = choose_adapter(index, settings)
+        self.adapter, found = choose_adapter(index, settings)
         self.target = self.adapter.target
         self.profile = self.adapter.profile
         self.lock = threading.RLock()
@@ -88,20 +88,20 @@ class WebGPUDevice(Gpu):
         self._failure: str | None = None
         self._earlier_loss = ""  # why it had to be opened again
         self._fault: Storage | None = None  # where kernels of checked plans report
-        self.native = self._open(self.adapter, raw_adapter)
+        self.native: Device = self._open(self.adapter, found)
         most = self.adapter.limits["max-buffer-size"]
         if settings.portable:
             most = min(most, portable_overrides(settings)["maxBufferSize"])
         self.memory = MemoryPool(
             self._create_buffer, self._discard, most // 16 * 16, settings.memory_limit, self._largest
         )
-        self._readback = Readback(self.native, self._module)
-        self._uploads = Uploads(self.native, self._module)
+        self._readback = Readback(self.native)
+        self._uploads = Uploads(self.native)
         self._host_memory = HostMemory()
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(self._compile_all, self._programs, settings.pipeline_memory)
         self._begun: dict[tuple[str, tuple[str, ...]], Future[Any]] = {}  # pipelines under way, by source and bindings
-        self._rehearsal = self._make_rehearsal(raw_adapter)
+        self._rehearsal = self._make_rehearsal(found)
         self._families = Families(lambda kernel: self.get_pipelines([kernel]))
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._remembered: WeakSet[Storage] = WeakSet()
@@ -284,8 +284,8 @@ class WebGPUDevice(Gpu):
                 return False
             except DeviceLostError:
                 reason = self.native.events.lost or ""
-            adapter, raw_adapter = find_again(self.adapter, self._index, self._settings)
-            native = self._open(adapter, raw_adapter)
+            adapter, found = find_again(self.adapter, self._index, self._settings)
+            native = self._open(adapter, found)
             for program in list(self._programs):
                 program.unload()
             self._pipelines.clear()
@@ -293,8 +293,8 @@ class WebGPUDevice(Gpu):
             self._fault = None
             self.native.release(self.memory.abandon() + self._readback.abandon() + self._uploads.abandon())
             self.native, self.adapter, self._earlier_loss = native, adapter, reason
-            self._rehearsal = self._make_rehearsal(raw_adapter)
-            self._readback, self._uploads = Readback(native, self._module), Uploads(native, self._module)
+            self._rehearsal = self._make_rehearsal(found)
+            self._readback, self._uploads = Readback(native), Uploads(native)
             with self.translate_errors():
                 for storage in list(self._remembered):
                     if storage.uploaded is not None:
@@ -323,10 +323,10 @@ class WebGPUDevice(Gpu):
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """wgpu's errors, as this library's."""
+        """The implementation's errors, as this library's."""
         try:
             yield
-        except self.native_error as error:
+        except NativeError as error:
             raise self.translated(error) from error
 
     def translated(self, error: Exception) -> DeviceError:
@@ -386,23 +386,25 @@ class WebGPUDevice(Gpu):
 
     # --- within
 
-    def _open(self, adapter: AdapterInfo, raw_adapter: Any) -> Any:
+    def _open(self, adapter: AdapterInfo, found: Found) -> Device:
+        settings = self._settings
+        wish = Wish(
+            portable_overrides(settings), settings.in_flight, adapter.target.traits.slow_loads, settings.checked
+        )
         try:
             with open_quietly():
-                overrides = portable_overrides(self._settings)
-                slow_loads = adapter.target.traits.slow_loads
-                return self._module.NativeDevice(raw_adapter, overrides, self._settings.in_flight, slow_loads)
-        except self._module.NativeError as error:
+                return implementation(adapter.implementation).open_device(found, wish)
+        except NativeError as error:
             raise DeviceError(
                 f"[webgpu] {adapter.describe()} cannot be opened: {error}\n"
                 "  Hint: update its driver, choose another adapter (SHADERGRAD_ADAPTER, webgpu:N), or use cpu."
             ) from error
 
-    def _make_rehearsal(self, raw_adapter: Any) -> Rehearsal | None:
+    def _make_rehearsal(self, found: Found) -> Rehearsal | None:
         if MOST_COMPILERS == 1 or not self.adapter.compiles_at_dispatch:
             return None
-        open_device = partial(self._open, self.adapter, raw_adapter)
-        return Rehearsal(open_device, self._module, min(4, MOST_COMPILERS), self._settings.checked)
+        open_device = partial(self._open, self.adapter, found)
+        return Rehearsal(open_device, min(4, MOST_COMPILERS))
 
     def _compile_all(self, kernels: list[Kernel]) -> list[Any]:
         """Pipelines of kernels, by several threads, the longest first. What the driver has to say does not tell for which kernel;
@@ -415,7 +417,7 @@ class WebGPUDevice(Gpu):
             if self._rehearsal is not None:
                 self._rehearsal.run(kernels, compilers())
             return made
-        except (self._module.NativeError, CompileError):
+        except (NativeError, CompileError):
             self._forget_begun()
             self.native.events.errors.clear()
             if self.native.events.lost is not None:
@@ -438,8 +440,8 @@ class WebGPUDevice(Gpu):
     def _compile(self, kernel: Kernel) -> Any:
         _, layout = self._pipeline_layout(kernel.access)
         try:
-            return self.native.create_pipeline(kernel.source, layout, self._settings.checked)
-        except self._module.NativeError as error:
+            return self.native.create_pipeline(kernel.source, layout)
+        except NativeError as error:
             if self._is_loss(error):
                 raise
             raise CompileError(explain_compile_error(kernel, str(error))) from error
@@ -474,7 +476,7 @@ class WebGPUDevice(Gpu):
         """For the pool: None when the driver is out of memory."""
         try:
             return self.native.create_buffer(nbytes)
-        except self._module.NativeError as error:
+        except NativeError as error:
             if error.out_of_memory:
                 return None
             raise
@@ -524,13 +526,15 @@ def explain_compile_error(kernel: Kernel, message: str) -> str:
     text = f"[webgpu] kernel {kernel.name!r} does not compile"
     if kernel.origin:
         text += f" (it computes {kernel.origin})"
-    match = re.search(r"┌─ (?:wgsl)?:(\d+):\d+", message)  # naga writes "wgsl:" when parsing, ":" when validating
+    # naga writes "┌─ wgsl:6:5" when parsing, "┌─ :6:5" when validating, Tint ":6:5 error:"
+    match = re.search(r"┌─ (?:wgsl)?:(\d+):\d+", message) or re.search(r":(\d+):\d+ error:", message)
     if match:
         lines = kernel.source.splitlines()
         number = int(match[1])
         if number <= len(lines):
             text += f", line {number}:\n    {lines[number - 1].strip()}"
-    said = re.sub(r"^Validation Error\s+Caused by:\s+In \w+\s*", "", message).replace("Shader '' ", "").strip()
+    said = re.sub(r"^Validation Error\s+Caused by:\s+In \w+\s*", "", message).replace("Shader '' ", "")
+    said = re.sub(r"\n\s*- While .*|\n    at .*", "", said).strip()  # where in Dawn's own calls
     return f"{text}\n{said}"
 
 
@@ -541,7 +545,7 @@ def _finish_work() -> None:
     """At exit: a driver that is unloaded in the midst of work crashes."""
     for device in list(_opened):
         if device._failure is None and device.native.events.lost is None:
-            with device.lock, suppress(device._module.NativeError):
+            with device.lock, suppress(NativeError):
                 device.native.wait_all()
             device._lose("the interpreter is shutting down")
 

@@ -1,0 +1,165 @@
+"""Dawn, by wgpudawn (PyPI): the WebGPU of Chrome. The only module that imports wgpudawn, which lies beside wgpu, not in its place.
+
+It offers what wgpu-native does not: matrix units (chromium-experimental-subgroup-matrix), and half precision on NVIDIA. It refuses
+llvmpipe, which lacks dynamic indexing of textures. Import it lazily: it fails where Dawn's library does.
+Its additions to the header: https://dawn.googlesource.com/dawn/+/refs/heads/main/docs/
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+from ..target import Matrices
+from .interface import Found, NativeError, Wish
+from .native import Header, NativeDevice
+
+NAME = "dawn"
+PACKAGE = "wgpudawn"
+_gpu: Any = importlib.import_module(
+    "wgpudawn.backends.dawn._api"
+).gpu  # by name, as a type checker need not have the package
+_ffi: Any = importlib.import_module("wgpudawn.backends.dawn._ffi")
+_helpers: Any = importlib.import_module("wgpudawn.backends.dawn._helpers")
+extras: Any = importlib.import_module("wgpudawn.backends.dawn.extras")
+HEADER = Header(_ffi.ffi, _ffi.lib)
+# Of the process's instance. Without the first, nothing experimental; without the others, no half precision and no matrices on NVIDIA.
+TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia", "use_vulkan_memory_model")
+# Of a device: kernels are bounded by construction, and times are wanted to the nanosecond.
+UNCHECKED = ("disable_robustness",)
+COARSE = ("timestamp_quantization",)
+BACKENDS = ("Vulkan", "Metal", "D3D12", "D3D11")  # there is also one that does nothing
+WAIT = 100_000_000  # nanoseconds, so that a Ctrl-C comes through
+MATRICES = "chromium-experimental-subgroup-matrix"
+
+
+def _instance() -> Any:
+    with suppress(RuntimeError):  # somebody has made it before, with toggles of their own
+        if _helpers._the_instance is None:
+            extras.set_instance_extras(enable_toggles=TOGGLES)
+    return _helpers.get_wgpu_instance()
+
+
+def _adapters() -> list[Any]:
+    """wgpudawn's objects for all adapters, new ones, as Dawn makes one device of each. Its public list leaves out all but one of
+    equal GPUs."""
+    _instance()
+    return [a for a in _gpu._enumerate_all_adapters() if a.info["backend_type"] in BACKENDS]
+
+
+def enumerate_adapters() -> list[Found]:
+    """The adapters, in Dawn's order; `raw` is the place in it."""
+    found = _adapters()
+    return [Found(a.info, a.limits, frozenset(a.features), _matrices(a), i) for i, a in enumerate(found)]
+
+
+def _matrices(adapter: Any) -> tuple[Matrices, ...]:
+    """The products of its matrix units, as the adapter tells them."""
+    if MATRICES not in adapter.features:
+        return ()
+    told = extras.get_adapter_properties(adapter).get("subgroup_matrix_configs", ())
+    return tuple(
+        Matrices(c["m"], c["n"], c["k"], str(c["component_type"]), str(c["result_component_type"])) for c in told
+    )
+
+
+def _on_pipeline(status: int, pipeline: Any, message: Any, userdata1: Any, _userdata2: Any) -> None:
+    HEADER.ffi.from_handle(userdata1).append((status, pipeline, HEADER.text(message)))
+
+
+ON_PIPELINE = HEADER.callback(
+    "void(WGPUCreatePipelineAsyncStatus, WGPUComputePipeline, WGPUStringView, void *, void *)", _on_pipeline
+)
+
+
+class DawnDevice(NativeDevice):
+    """A device of Dawn, which waits for futures, and compiles pipelines on threads of its own."""
+
+    header = HEADER
+
+    def __init__(self, found: Found, wish: Wish) -> None:
+        self._instance = _instance()
+        super().__init__(found, wish)
+        self._submitted_so_far = 0
+        self._done: deque[tuple[int, int]] = deque()  # submissions under way, with the futures of their end
+        self._one = self.ffi.new("WGPUFutureWaitInfo *")
+        self._when_done = self.ffi.new("WGPUQueueWorkDoneCallbackInfo *")
+        self._when_done.mode = self.lib.WGPUCallbackMode_AllowProcessEvents
+        self._when_done.callback = ON_DONE
+
+    def _request(self, found: Found, wish: Wish) -> Any:
+        lib, there = self.lib, dict(enumerate(_adapters())).get(found.raw)
+        if there is None or there.info != found.info:
+            raise NativeError("it is there no more")
+        wanted = [lib.WGPUFeatureName_ImplicitDeviceSynchronization]  # several threads compile
+        if "timestamp-query" in found.features:
+            wanted.append(lib.WGPUFeatureName_TimestampQuery)
+        if wish.shares_loads:
+            wanted.append(lib.WGPUFeatureName_Subgroups)
+        kept: list[Any] = []
+        toggles = _helpers.new_toggles_struct(() if wish.checked else UNCHECKED, COARSE, kept)
+        return self.header.request_device(there._internal, wish, wanted, self.events, toggles)
+
+    def _create_module(self, source: str) -> Any:
+        descriptor, kept = self._module_descriptor(source)
+        raw = self.lib.wgpuDeviceCreateShaderModule(self.raw, descriptor)
+        del kept
+        return self._checked(raw, self.lib.wgpuShaderModuleRelease)
+
+    def _create_pipeline(self, descriptor: Any) -> Any:
+        """By a thread of Dawn's: a synchronous call would hold the device's lock meanwhile."""
+        answers: list[tuple[int, Any, str]] = []
+        handle = self.ffi.new_handle(answers)
+        request = self.ffi.new("WGPUCreateComputePipelineAsyncCallbackInfo *")
+        request.mode = self.lib.WGPUCallbackMode_WaitAnyOnly
+        request.callback, request.userdata1 = ON_PIPELINE, handle
+        future = self.lib.wgpuDeviceCreateComputePipelineAsync(self.raw, descriptor, request[0])
+        self._wait_any(future.id, self.ffi.new("WGPUFutureWaitInfo *"))
+        status, pipeline, message = answers[0]
+        if status != self.lib.WGPUCreatePipelineAsyncStatus_Success:
+            raise NativeError(message)
+        self.events.check()
+        return pipeline
+
+    def _submit_commands(self, count: int) -> int:
+        self.lib.wgpuQueueSubmit(self.queue, count, self._commands if count else self.null)
+        self._submitted_so_far += 1
+        future = self.lib.wgpuQueueOnSubmittedWorkDone(self.queue, self._when_done[0])
+        self._done.append((self._submitted_so_far, future.id))
+        return self._submitted_so_far
+
+    def _wait_for(self, index: int | None) -> None:
+        if index is None:
+            future = self.lib.wgpuQueueOnSubmittedWorkDone(self.queue, self._when_done[0])
+            self._wait_any(future.id, self._one)
+            self._done.clear()
+        else:
+            last = 0
+            while self._done and self._done[0][0] <= index:
+                last = self._done.popleft()[1]
+            if last:
+                self._wait_any(last, self._one)
+        self._poll()
+
+    def _wait_any(self, future: int, wait: Any) -> None:
+        wait.future.id, wait.completed = future, False
+        while not wait.completed:
+            status = self.lib.wgpuInstanceWaitAny(self._instance, 1, wait, WAIT)
+            if status not in (self.lib.WGPUWaitStatus_Success, self.lib.WGPUWaitStatus_TimedOut):
+                raise NativeError(f"waiting failed (status {status})")
+
+    def _poll(self) -> None:
+        self.lib.wgpuInstanceProcessEvents(self._instance)
+
+    def _period(self) -> float:
+        return 1e-9
+
+
+def _on_done(_status: int, _message: Any, _userdata1: Any, _userdata2: Any) -> None:
+    pass
+
+
+ON_DONE = HEADER.callback("void(WGPUQueueWorkDoneStatus, WGPUStringView, void *, void *)", _on_done)
+open_device = DawnDevice

@@ -1,0 +1,89 @@
+"""The implementations of WebGPU: which there are, and which one the process takes. In: the configuration. Out: modules, and their adapters.
+
+Both can lie in one process, but only one's devices are used. Nothing is imported before a GPU is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..config import Config, provisional
+from ..errors import DeviceError
+from .interface import Found, Implementation
+
+PACKAGES = {"wgpu": "wgpu", "dawn": "wgpudawn"}
+COMMANDS = {"wgpu": "pip install --force-reinstall 'wgpu==0.32.*'", "dawn": 'pip install "shadergrad[dawn]"'}
+INSTEAD = {
+    "wgpu": "(its wheels need glibc 2.28, macOS 11 or Windows 10), or use the cpu device.",
+    "dawn": "(its wheels are for Linux, Windows and macOS), or set SHADERGRAD_WEBGPU=wgpu.",
+}
+
+
+def is_installed(name: str) -> bool:
+    """Whether the package of an implementation is there; it may fail to load all the same."""
+    return importlib.util.find_spec(PACKAGES[name]) is not None
+
+
+def implementation(name: str) -> Implementation:
+    """The module that calls "wgpu" or "dawn", imported on first use. DeviceError says why it cannot be."""
+    try:  # importing takes 0.2 s, and may fail
+        return importlib.import_module(f".{name}", __package__)  # type: ignore[return-value]
+    except Exception as error:  # the library's own failures are of many types: ImportError, OSError, RuntimeError
+        raise DeviceError(
+            f"[webgpu] {PACKAGES[name]} cannot be loaded: {type(error).__name__}: {error}\n"
+            f"  Hint: `{COMMANDS[name]}` {INSTEAD[name]}"
+        ) from error
+
+
+def found_by(name: str) -> list[Found]:
+    """The adapters of an implementation; asked once, as it takes a tenth of a second."""
+    module = implementation(name)
+    with _lock:
+        if name not in _found:
+            with open_quietly():
+                _found[name] = module.enumerate_adapters()
+        return _found[name]
+
+
+def forget_adapters() -> None:
+    """Ask anew: a device was lost, or a test plays another machine."""
+    with _lock:
+        _found.clear()
+
+
+def candidates(settings: Config) -> tuple[str, ...]:
+    """The implementations to look at, the preferred last: of "auto", Dawn too where it is installed."""
+    if settings.webgpu != "auto":
+        return (settings.webgpu,)
+    return ("wgpu", "dawn") if is_installed("dawn") else ("wgpu",)
+
+
+@contextmanager
+def open_quietly() -> Iterator[None]:
+    """Keep EGL, wgpu and Dawn from printing on stderr what concerns windows only.
+
+    EGL complains where XDG_RUNTIME_DIR is unset; they warn of missing window systems. Errors still show. Not before they are
+    imported: each makes its logger itself, of its own class, and refuses one that is already there.
+    """
+    loggers = [
+        logging.getLogger(package) for package in PACKAGES.values() if package in logging.root.manager.loggerDict
+    ]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(max(logger.level, logging.ERROR))
+    try:
+        with provisional("XDG_RUNTIME_DIR", tempfile.gettempdir()):
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+_lock = threading.Lock()
+_found: dict[str, list[Found]] = {}

@@ -1,0 +1,137 @@
+"""What the webgpu device asks of an implementation of WebGPU, and nothing of how it does it.
+
+Siblings: `wgpu` (wgpu-native) and `dawn` (Dawn, Chrome's), which share `native`, as both are called by the same C header. Each is a
+module with NAME, PACKAGE, enumerate_adapters() and open_device(); `implementations` chooses one for the process. A browser's WebGPU
+needs the same two functions, and a class with the methods of Device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..target import Matrices
+
+# GPUBufferUsage: https://www.w3.org/TR/webgpu/#buffer-usage
+MAP_READ, MAP_WRITE, COPY_SRC, COPY_DST, UNIFORM, STORAGE, QUERY_RESOLVE = 0x1, 0x2, 0x4, 0x8, 0x40, 0x80, 0x200
+STORAGE_USAGE = STORAGE | COPY_SRC | COPY_DST
+UNIFORM_USAGE = UNIFORM | COPY_DST
+READ_USAGE = UNIFORM | STORAGE
+STAGING_USAGE = MAP_READ | COPY_DST
+UPLOAD_USAGE = MAP_WRITE | COPY_SRC
+QUERY_USAGE = QUERY_RESOLVE | COPY_SRC
+
+Command = tuple[Any, Any, int, int, int]  # pipeline, bind group, workgroups x, y, z
+Copy = tuple[Any, Any, int]  # source, destination, bytes
+MOST_OPERATIONS = 16_000_000_000  # of runs that share a submission: some 10 milliseconds of a weak GPU
+
+
+class NativeError(Exception):
+    """The implementation refused a call. `out_of_memory` tells the one kind that freeing memory may cure."""
+
+    def __init__(self, message: str, out_of_memory: bool = False) -> None:
+        super().__init__(message)
+        self.out_of_memory = out_of_memory
+
+
+@dataclass
+class Events:
+    """What callbacks heard: errors as (message, whether memory ran out), and why the device was lost. Kept apart from the device so
+    that they do not keep it alive."""
+
+    errors: list[tuple[str, bool]] = field(default_factory=list)
+    lost: str | None = None
+
+    def check(self) -> None:
+        """Raise what went wrong since the last check."""
+        if not self.errors:
+            return
+        errors, self.errors = self.errors, []
+        message, exhausted = errors[0]
+        if len(errors) > 1:
+            message += f"\n({len(errors) - 1} more errors followed)"
+        raise NativeError(message, exhausted)
+
+
+@dataclass(frozen=True)
+class Found:
+    """An adapter as an implementation finds it. info: with the keys device, description (the driver), vendor, vendor_id, device_id,
+    backend_type, adapter_type and the sizes of subgroups. limits: by names such as max-buffer-size. features: in WebGPU's names.
+    matrices: the products of its matrix units. raw: what `open_device` takes."""
+
+    info: Mapping[str, Any]
+    limits: Mapping[str, int]
+    features: frozenset[str]
+    matrices: tuple[Matrices, ...] = ()
+    raw: Any = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a device is opened. limits: those to lower, by WebGPU's names. in_flight: submissions before the host waits. shares_loads:
+    kernels use subgroup operations. checked: kernels have bounds checks."""
+
+    limits: Mapping[str, int]
+    in_flight: int
+    shares_loads: bool = False
+    checked: bool = False
+
+
+class Device(Protocol):
+    """One device and its queue. Raw objects are what the implementation likes. Not thread-safe, except create_pipeline: the owner
+    holds a lock. Every method raises NativeError where the implementation refuses."""
+
+    events: Events
+    has_timestamps: bool
+    submits: int
+    dispatches: int
+    bind_groups: int  # alive
+    bind_groups_created: int
+
+    @property
+    def in_flight(self) -> int: ...
+
+    # what is made once
+    def create_buffer(self, nbytes: int, usage: int = STORAGE_USAGE) -> Any: ...
+    def create_uniform(self, data: np.ndarray) -> Any: ...
+    def destroy_buffer(self, raw: Any) -> None: ...
+    def create_bind_group_layout(self, access: Sequence[str]) -> Any: ...
+    def create_pipeline_layout(self, bind_group_layout: Any) -> Any: ...
+    def create_pipeline(self, source: str, layout: Any) -> Any: ...
+    def create_bind_group(self, layout: Any, bindings: Sequence[tuple[Any, int, int]]) -> Any: ...
+    def release_dead(self) -> None: ...
+
+    # what is done every step
+    def write(self, buffer: Any, data: np.ndarray) -> None: ...
+    def run(
+        self, copies: Iterable[Copy], commands: Sequence[Command], needs: Any = None, operations: int = MOST_OPERATIONS
+    ) -> None: ...
+    def run_timed(self, copies: Iterable[Copy], commands: Sequence[Command]) -> list[tuple[float, float]]: ...
+    def submit_held(self) -> None: ...
+    def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int: ...
+    def clear(self, buffers: Iterable[tuple[Any, int]]) -> int: ...
+    def wait(self, index: int) -> None: ...
+    def wait_all(self) -> None: ...
+
+    # the host's view of a buffer
+    def new_status(self) -> Any: ...
+    def map(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> None: ...
+    def mapped(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> np.ndarray: ...
+    def unmap(self, buffer: Any) -> None: ...
+
+    # the end
+    def probe(self) -> None: ...
+    def destroy(self) -> None: ...
+    def release(self, buffers: Iterable[Any]) -> None: ...
+
+
+class Implementation(Protocol):
+    """A module of a sibling. NAME: as SHADERGRAD_WEBGPU says it. PACKAGE: the distribution that has it."""
+
+    NAME: str
+    PACKAGE: str
+    enumerate_adapters: Callable[[], list[Found]]
+    open_device: Callable[[Found, Wish], Any]
