@@ -530,9 +530,9 @@ class TestReuse:
         program.run([put(device)])
         del program
         gc.collect()
-        assert device.native._graveyard
+        assert device.native._graveyard  # type: ignore[attr-defined]
         device.empty_cache()
-        assert not device.native._graveyard
+        assert not device.native._graveyard  # type: ignore[attr-defined]
 
     def test_freed_memory_releases_the_bind_groups_of_it(self, device: WebGPUDevice) -> None:
         program, x = device.load(increments(3)), put(device)
