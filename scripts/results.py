@@ -46,6 +46,7 @@ SHOWN = {
     "memory": "",
     "transfers": "transfer",
     "host_time": "host time of a dispatch",
+    "implementations": "host time of a dispatch, by implementation of WebGPU",
     "logic": "automaton, training step",
     "circuits": "circuit",
 }

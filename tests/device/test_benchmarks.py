@@ -13,6 +13,7 @@ import coevolution
 import first_step
 import growth
 import host_time
+import implementations
 import shadergrad as sg
 import shapes
 import step
@@ -70,6 +71,7 @@ def test_the_benchmark_of_sizes_prints_each_size(capsys: pytest.CaptureFixture[s
 def test_the_benchmarks_of_the_host_print_their_parts(webgpu: str, capsys: pytest.CaptureFixture[str]) -> None:
     first_step.main(["xor"], webgpu, small=True)
     host_time.main(["xor"], webgpu, rounds=2, small=True)
+    implementations.main(rounds=4)
     host_time.main(["xor"], webgpu, rounds=4, small=True, is_uncompiled=True)
     transfers.main(webgpu, mib=2, rounds=1)
     printed = capsys.readouterr().out

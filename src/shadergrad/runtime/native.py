@@ -94,7 +94,7 @@ class Header:
         ffi, lib = self.ffi, self.lib
 
         def on_lost(_device: Any, _reason: int, message: Any, _userdata1: Any, _userdata2: Any) -> None:
-            events.lost = events.lost or self.text(message) or "no reason was given"
+            events.lost = events.lost or self.text(message).rstrip(".") or "no reason was given"
 
         def on_error(_device: Any, kind: int, message: Any, _userdata1: Any, _userdata2: Any) -> None:
             text = self.text(message)
