@@ -135,7 +135,7 @@ def test_a_folder_is_served_to_this_machine_alone_with_types_and_asked_for_anew(
 @pytest.mark.slow
 def test_the_digits_page_takes_strokes_steps_rates_and_files(visit: Any, digits_site: Path, tmp_path: Path) -> None:
     page = opened(visit, digits_site, path="index.html#run=0&lr=0.01", has_touch=True)
-    page.wait_for_function("() => document.querySelector('output').textContent === '0.010'")
+    page.wait_for_function("() => document.querySelector('output').textContent === '0.01'")
     assert figure(page, "steps") == "0"
     page.click("text=One step")
     wait_for_steps(page, 1)
@@ -161,7 +161,11 @@ def test_the_digits_page_takes_strokes_steps_rates_and_files(visit: Any, digits_
     page.click("text=Reset")
     page.wait_for_function("() => figure('steps') === '0'")
     page.set_input_files("input[type=file]", state)
-    page.wait_for_function("() => document.querySelector('#status').textContent === 'Goes on from state.safetensors.'")
+    page.wait_for_function(
+        "() => document.querySelector('#status').textContent === 'Goes on from state.safetensors, step 1.'"
+    )
+    assert figure(page, "steps") == "1"
+    assert figure(page, "loss") == "–"  # of other weights
     page.set_input_files("input[type=file]", digits_site / "data.safetensors")
     page.wait_for_function("() => document.querySelector('#status').className === 'error'")
     assert "[loadState] the file has no " in page.inner_text("#status")
@@ -251,6 +255,76 @@ def test_the_page_of_any_step_trains_it(visit: Any, tmp_path: Path, kind: str) -
     wait_for_steps(page, 20)
     assert float(figure(page, "loss")) < 1.0
     assert "accuracy" in page.inner_text(".legend")
+
+
+NUMBERS = {
+    20.1: "20",
+    50.3: "50",
+    0.53: "0.53",
+    0: "0",
+    431.4: "431",
+    2580: "2,580",
+    1.1e-9: "1.1e-9",
+    1e-9: "1e-9",
+    -0.25: "-0.25",
+}
+
+
+def test_the_page_of_any_step_in_each_state(visit: Any, tmp_path: Path) -> None:
+    """Untrained, one step, running, finished, reset; its other programs; its numbers and colours."""
+    w = sg.zeros(3, requires_grad=True)
+    optimizer = sg.optim.SGD([w], lr=0.1)
+
+    def fit_a_line(x: sg.Tensor) -> dict[str, sg.Tensor]:
+        loss = ((x * w).sum(1) - x.sum(1)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss}
+
+    predict = sg.compile(lambda x: x * w.detach())
+    sg.web.export(
+        sg.compile(fit_a_line),
+        tmp_path,
+        sg.ones(4, 3),
+        programs={"predict": (predict, sg.ones(2, 3))},
+        settings={"steps": 800},
+    )
+    page = opened(visit, tmp_path, path="index.html#run=0")
+    assert page.title() == "Fit a line"
+    assert page.inner_text(".legend") == ""
+    page.click("text=One step")
+    wait_for_steps(page, 1)
+    loss = figure(page, "loss")
+    page.click("button:text-is('Run')")
+    page.wait_for_selector("text=random x, with the weights of this moment")
+    assert "(2, 3)" in page.inner_text("section:has(button:text-is('Run'))")
+    page.click("button:text-is('Start')")
+    page.wait_for_function(
+        "() => /^Finished after 800 steps: loss .* Start goes on.$/.test(document.querySelector('#status').textContent)"
+    )
+    assert figure(page, "loss") != loss
+    page.click("text=Reset")
+    page.wait_for_function("() => figure('steps') === '0'")
+    assert [figure(page, name) for name in ("loss", "steps a second")] == ["–", "–"]
+    page.click("button:text-is('Start')")
+    wait_for_steps(page, 2)
+    page.click("text=One step")  # of a running training: it ends, then one more
+    page.wait_for_function("() => document.querySelector('button.main').textContent === 'Start'")
+    page.wait_for_timeout(300)
+    steps = figure(page, "steps")
+    page.wait_for_timeout(300)
+    assert figure(page, "steps") == steps != "800"
+    found = page.evaluate(
+        f"""async (values) => {{
+          {MODULE % ("Chart, short", "ui.js")}
+          const chart = new Chart("");
+          for (const [name, unit] of [["accuracy", "%"], ["loss", ""]]) chart.add(name, 1, 0.5, unit);
+          return [values.map((value) => short(value, 2)), [...chart.curves.values()].map((curve) => curve.colour)];
+        }}""",
+        list(NUMBERS),
+    )
+    assert found == [list(NUMBERS.values()), ["--good", "--first"]]
 
 
 def test_a_page_without_webgpu_says_so(visit: Any, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def export(
     step: sg.CompiledStep,
     folder: str | Path,
     *args: Any,
-    title: str = "A training step",
+    title: str | None = None,
     text: str = "",
     programs: Mapping[str, tuple[Any, ...]] | None = None,
     data: Mapping[str, np.ndarray] | None = None,
@@ -47,7 +47,7 @@ def export(
     """Write a folder that runs `step` on the visitor's GPU, without a server or Python.
 
     args, kwargs: example arguments of the step, with the shapes that the page uses. Nothing runs.
-    title, text: those of the page; text is a sentence on why the page is interesting.
+    title, text: those of the page; by default the name of the step's function. text is a sentence on why the page is interesting.
     programs: further compiled functions, (function, *arguments) by name, which share the step's parameters and state.
     data: arrays by name. The page samples the arguments of the same names from them, in batches along the first axis. Arguments
     without data are random.
@@ -94,7 +94,7 @@ def export(
         (site / DATA).write_bytes(save({name: np.asarray(a, order="C") for name, a in data.items()}))
     described = {
         "page": page,
-        "title": title,
+        "title": _title_of(step) if title is None else title,
         "text": text,
         "programs": list(parts),
         "data": DATA if data else None,
@@ -103,6 +103,12 @@ def export(
     (site / PAGE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     _copy_site(site, page)
     return site
+
+
+def _title_of(step: sg.CompiledStep) -> str:
+    """A function's name in words; those of functions without one, and the commonest, say nothing."""
+    name = getattr(step, "__name__", "")
+    return "A training step" if name in ("", "<lambda>", "step") else name.strip("_").replace("_", " ").capitalize()
 
 
 def _compact(document: str) -> str:

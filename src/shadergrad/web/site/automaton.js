@@ -129,7 +129,7 @@ class Circuit {
   }
 
   async harden() {
-    this.caption.textContent = "Hardening …";
+    this.caption.textContent = "Hardening, when the training step under way is done …";
     /** @type {Float32Array[]} */
     const parts = await this.remote.call("readAll", this.settings.logits);
     const logits = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
@@ -157,7 +157,8 @@ class Circuit {
       const { pixels, height, width, steps, frames } = message;
       if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
       this.canvas.getContext("2d").putImageData(new ImageData(pixels, width, height), 0, 0);
-      this.caption.textContent = `step ${steps.toLocaleString("en")}, ${frames} a second`;
+      const hint = this.shown?.gates === 0 ? " The circuit has no gates: every output is constant or an input. Train longer, then harden again." : "";
+      this.caption.textContent = `step ${steps.toLocaleString("en")}, ${frames} a second.${hint}`;
     }
     if (message.histogram) this.draw(message);
     if (message.file) download(new TextEncoder().encode(message.text), message.file);

@@ -1,6 +1,6 @@
 // The page that compares: the same step from the same weights on the same batches, on this GPU and on this CPU.
 
-import { Chart, h, say, trying, wish } from "./ui.js";
+import { Chart, h, say, short, trying, wish } from "./ui.js";
 
 /** @param {import("./ui.js").Remote} remote @param {import("./ui.js").Page} page @param {import("./ui.js").Info} info @param {HTMLElement} main */
 export async function start(remote, page, info, main) {
@@ -30,7 +30,7 @@ export async function start(remote, page, info, main) {
     const ratio = a.panel.speed / b.panel.speed;
     if (common && Number.isFinite(ratio))
       verdict.textContent =
-        (ratio >= 1 ? `The GPU is ${ratio.toPrecision(2)} times as fast.` : `The CPU is ${(1 / ratio).toPrecision(2)} times as fast.`) +
+        (ratio >= 1 ? `The GPU is ${short(ratio, 2)} times as fast.` : `The CPU is ${short(1 / ratio, 2)} times as fast.`) +
         ` Their losses differ by ${most.toExponential(0)} at most over ${common} steps.`;
   };
   remote.on("progress", (progress) => show("GPU", progress));
@@ -85,7 +85,7 @@ class Side {
   /** @param {number} steps @param {number} loss @param {number} perSecond */
   show(steps, loss, perSecond) {
     if (steps > 20 || !Number.isFinite(this.speed)) this.speed = Number.isFinite(this.speed) ? 0.7 * this.speed + 0.3 * perSecond : perSecond;
-    const texts = [`${steps}`, loss.toFixed(4), this.speed.toPrecision(3), (1000 / this.speed).toPrecision(3)];
+    const texts = [steps.toLocaleString("en"), short(loss, 4), short(this.speed), short(1000 / this.speed)];
     this.figures.forEach(({ shown }, k) => (shown.textContent = texts[k]));
   }
 }

@@ -9,11 +9,12 @@ const CLASSES = 10;
 export async function start(remote, page, info, main) {
   const training = new Training(remote, page, info);
   const [images, labels] = await Promise.all([remote.call("data", "test_images"), remote.call("data", "test_labels")]);
-  const pad = new Pad(remote);
+  const pad = new Pad(remote, labels.data);
   const weights = new Weights(remote, page.settings.weights);
   training.figures["test accuracy"] = h("dd", {}, "–");
   training.element.querySelector("dl").prepend(h("div", {}, h("dt", {}, "test accuracy"), training.figures["test accuracy"]));
 
+  training.result = () => `${training.figures["test accuracy"].textContent} of the test images are right`;
   const accuracy = async () => {
     const { result } = await remote.call("run", "predict", { images: images.data });
     let right = 0;
@@ -34,7 +35,7 @@ export async function start(remote, page, info, main) {
     looked = performance.now();
   };
   main.replaceChildren(training.element, pad.element, weights.element);
-  pad.show(images.data.subarray(0, 64));
+  pad.show(images.data.subarray(0, 64), labels.data[0]);
   training.changed();
   training.begin();
 }
@@ -47,9 +48,12 @@ class Pad {
   cells = new Float32Array(64);
   /** @type {Uint8Array | null} */ ink = null;
 
-  /** @param {import("./ui.js").Remote} remote */
-  constructor(remote) {
+  /** Of a test image. @type {number | null} */ label = null;
+
+  /** @param {import("./ui.js").Remote} remote @param {ArrayLike<number>} labels of the test images */
+  constructor(remote, labels) {
     this.remote = remote;
+    this.labels = labels;
     this.canvas = h("canvas", {
       class: "pad pixels",
       width: GRID,
@@ -69,7 +73,7 @@ class Pad {
     });
     this.element = h(
       "section",
-      {},
+      { class: "try" },
       h("h2", {}, "Draw a digit"),
       this.canvas,
       h(
@@ -92,12 +96,13 @@ class Pad {
   async another() {
     const images = await this.remote.call("data", "test_images");
     const row = Math.floor(Math.random() * images.shape[0]);
-    this.show(images.data.subarray(64 * row, 64 * row + 64));
+    this.show(images.data.subarray(64 * row, 64 * row + 64), this.labels[row]);
   }
 
-  /** @param {Float32Array} cells an image of the data */
-  show(cells) {
+  /** @param {Float32Array} cells an image of the data @param {number} label */
+  show(cells, label) {
     this.ink = null;
+    this.label = label;
     this.cells = cells.slice();
     this.paint();
     this.classify();
@@ -115,6 +120,7 @@ class Pad {
   /** From the strokes to 8 x 8 counts, the drawing moved and scaled to fill the square as those of the data do. */
   update() {
     const ink = /** @type {Uint8Array} */ (this.ink);
+    this.label = null;
     let [left, right, top, bottom] = [GRID, -1, GRID, -1];
     ink.forEach((on, k) => {
       if (!on) return;
@@ -152,7 +158,9 @@ class Pad {
     const total = parts.reduce((a, b) => a + b, 0);
     const winner = best(result);
     const blank = this.cells.every((value) => value === 0);
-    this.answer.textContent = blank ? "Draw with the mouse, a finger or the arrow keys." : `This is a ${winner}: ${((100 * parts[winner]) / total).toFixed(0)} % sure.`;
+    const guess = `This is a ${winner}: ${((100 * parts[winner]) / total).toFixed(0)} % sure.`;
+    const truth = this.label === null ? "" : ` The label says ${this.label}.`;
+    this.answer.textContent = blank ? "Draw with the mouse, a finger or the arrow keys." : guess + truth;
     this.parts.forEach(({ bar, box, percent }, k) => {
       const part = blank ? 0 : (100 * parts[k]) / total;
       bar.style.width = `${part}%`;

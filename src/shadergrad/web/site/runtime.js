@@ -128,13 +128,20 @@ export function readTensors(file) {
   return found;
 }
 
+/** The texts that a safetensors file holds beside its tensors. @param {ArrayBuffer} file @returns {Record<string, string>} */
+function metadataOf(file) {
+  const length = Number(new DataView(file).getBigUint64(0, true));
+  return JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, length))).__metadata__ ?? {};
+}
+
 /**
  * A safetensors file.
- * @param {Iterable<{name: string, dtype: string, shape: number[], data: Numbers}>} tensors @returns {Uint8Array<ArrayBuffer>}
+ * @param {Iterable<{name: string, dtype: string, shape: number[], data: Numbers}>} tensors
+ * @param {Record<string, string>} [metadata] @returns {Uint8Array<ArrayBuffer>}
  */
-export function writeTensors(tensors) {
+export function writeTensors(tensors, metadata) {
   /** @type {Record<string, object>} */
-  const header = {};
+  const header = metadata ? { __metadata__: metadata } : {};
   const parts = [];
   let end = 0;
   // the format wants no gaps, and readers like numbers aligned: the widest first
@@ -552,7 +559,8 @@ export class Program {
    * @returns {Promise<Uint8Array<ArrayBuffer>>}
    */
   async saveState() {
-    return this.#save([...this._session.held.values()].filter((held) => !held.key.startsWith("argument/")), (held) => held.key);
+    const held = [...this._session.held.values()].filter(({ key }) => !key.startsWith("argument/"));
+    return this.#save(held, ({ key }) => key, { format: "shadergrad.state", steps: `${this.steps}` });
   }
 
   /** The parameters and buffers of the model alone, by their names: for `load_state_dict` in Python. @returns {Promise<Uint8Array<ArrayBuffer>>} */
@@ -561,14 +569,16 @@ export class Program {
     return this.#save([...this._session.held.values()].filter((held) => wanted.has(held.key)), (held) => held.spec.name);
   }
 
-  /** @param {Held[]} held @param {(held: Held) => string} name */
-  async #save(held, name) {
+  /** @param {Held[]} held @param {(held: Held) => string} name @param {Record<string, string>} [metadata] */
+  async #save(held, name, metadata) {
     const values = await this._session.doing(() => this._session.download(held.map((h) => [h.buffer, h.spec])));
-    return writeTensors(held.map((h, k) => ({ name: name(h), dtype: h.spec.dtype, shape: h.spec.shape, data: values[k] })));
+    const tensors = held.map((h, k) => ({ name: name(h), dtype: h.spec.dtype, shape: h.spec.shape, data: values[k] }));
+    return writeTensors(tensors, metadata);
   }
 
   /**
-   * Goes on from a state that `saveState` or Python wrote; or takes weights alone, by the names that they have in Python.
+   * Goes on from a state that `saveState` or Python wrote, at its step (0 where it names none); or takes weights alone, by the
+   * names that they have in Python.
    * @param {ArrayBuffer | Uint8Array | Blob} file
    */
   async loadState(file) {
@@ -590,6 +600,8 @@ export class Program {
     });
     await this._session.reopening;
     for (const [held, data] of found) this.#put(held, data);
+    if (!plain) this.steps = Number(metadataOf(bytes).steps ?? 0);
+    this._kept = this.steps;
   }
 
   /** Frees the device, for all programs that share it. */

@@ -1,11 +1,14 @@
 // The page of any step: its inputs by name, from a file or at random, and the curves of what it returns.
 
-import { Training, h, say, trying } from "./ui.js";
+import { Training, h, say, short, trying } from "./ui.js";
+
+const SHOWN = 10; // values of a result
 
 /** @param {import("./ui.js").Remote} remote @param {import("./ui.js").Page} page @param {import("./ui.js").Info} info @param {HTMLElement} main */
 export async function start(remote, page, info, main) {
   const training = new Training(remote, page, info);
-  main.replaceChildren(training.element, await inputs(remote, info), state(info));
+  const others = page.programs.slice(1).map((name) => program(remote, name));
+  main.replaceChildren(training.element, await inputs(remote, info), ...others, state(info));
   training.begin();
 }
 
@@ -36,6 +39,32 @@ async function inputs(remote, info) {
       ? h("div", { class: "scroll" }, h("table", {}, h("tr", {}, h("th", {}, "name"), h("th", {}, "a batch"), h("th", {}, "from")), ...rows))
       : h("p", {}, "The step takes none: its data are constants."),
     rows.length ? h("div", { class: "row" }, h("label", { class: "button" }, "Data from a safetensors file", open)) : "",
+  );
+}
+
+/** One of the other exported functions, with the weights of this moment. @param {import("./ui.js").Remote} remote @param {string} name */
+function program(remote, name) {
+  const table = h("table");
+  const run = async () => {
+    const [{ arguments: parts, results }, values] = await Promise.all([remote.call("describe", name), remote.call("sample", name)]);
+    const fed = await Promise.all(parts.map(async (/** @type {{name: string}} */ { name: part }) => ((await remote.call("data", part)) ? `rows of ${part}` : `random ${part}`)));
+    caption.textContent = `On ${fed.length ? fed.join(", ") : "its constants"}, with the weights of this moment.`;
+    const head = h("tr", {}, h("th", {}, "result"), h("th", {}, "shape"), h("th", {}, "values"));
+    const rows = results.map((/** @type {{name: string, shape: number[]}} */ { name: result, shape }) => {
+      const all = values[result];
+      const first = typeof all === "number" ? short(all, 4) : Array.from(all.slice(0, SHOWN), (x) => short(Number(x), 3)).join(", ");
+      return h("tr", {}, h("td", {}, h("code", {}, result)), h("td", {}, `(${shape.join(", ")})`), h("td", {}, all.length > SHOWN ? `${first}, …` : first));
+    });
+    table.replaceChildren(head, ...rows);
+  };
+  const caption = h("p", { class: "legend" }, "Runs on rows of the data, or on random numbers.");
+  return h(
+    "section",
+    {},
+    h("h2", {}, h("code", {}, name)),
+    caption,
+    h("div", { class: "row" }, h("button", { onclick: () => trying(run) }, "Run")),
+    h("div", { class: "scroll" }, table),
   );
 }
 

@@ -89,6 +89,14 @@ export function download(bytes, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+/** A number in at most so many significant digits: 20.1, 0.0034, 1.2e-9, 2,580. @param {number} value @param {number} [digits] */
+export function short(value, digits = 3) {
+  if (!Number.isFinite(value)) return `${value}`;
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e7)) return value.toExponential(digits - 1).replace(/\.?0+e/, "e");
+  return value.toLocaleString("en", { maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(size + 1))) });
+}
+
 /** @param {string} name */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -140,7 +148,9 @@ export function strokes(canvas, draw) {
   });
 }
 
-/** Curves over steps. Those whose `unit` is "%" have a scale from 0 to 100 on the right. */
+const COLOURS = ["--first", "--second"];
+
+/** Curves over steps. Those whose `unit` is "%" have a colour of their own, and a scale from 0 to 100 on the right. */
 export class Chart {
   /** @type {Map<string, {points: [number, number][], colour: string, unit: string}>} */ curves = new Map();
   pending = false;
@@ -160,7 +170,8 @@ export class Chart {
     if (!Number.isFinite(value)) return;
     let curve = this.curves.get(name);
     if (!curve) {
-      curve = { points: [], colour: unit || this.curves.size % 2 ? "--second" : "--first", unit };
+      const before = [...this.curves.values()].filter((other) => other.unit === unit).length;
+      curve = { points: [], colour: unit ? "--good" : COLOURS[before % 2], unit };
       this.curves.set(name, curve);
       this.legend.append(h("span", { style: `--colour: var(${curve.colour})` }, unit ? `${name} (${unit})` : name));
     }
@@ -191,19 +202,28 @@ export class Chart {
     c.font = "11px system-ui, sans-serif";
     const all = [...this.curves.values()].flatMap((curve) => (curve.unit === "%" ? [] : curve.points));
     const ends = [...this.curves.values()].map((curve) => curve.points.at(-1)?.[0] ?? 0);
+    if (!ends.length) {
+      c.fillStyle = colour("--soft");
+      c.textAlign = "center";
+      c.fillText("The curves begin with the first step.", width / 2, height / 2);
+      return;
+    }
     const last = Math.max(10, ...ends);
-    const most = all.reduce((m, [, y]) => Math.max(m, y), 1e-9) * 1.05;
+    const least = all.reduce((m, [, y]) => Math.min(m, y), 0);
+    const most = all.reduce((m, [, y]) => Math.max(m, y), least) || least + 1;
+    const span = 1.05 * (most - least);
     const x = (/** @type {number} */ step) => left + ((width - left - right) * step) / last;
     const y = (/** @type {number} */ part) => height - bottom - (height - top - bottom) * part;
     c.strokeStyle = colour("--line");
     c.fillStyle = colour("--soft");
+    c.lineWidth = 1;
     for (const part of [0, 0.5, 1]) {
       c.beginPath();
       c.moveTo(left, y(part));
       c.lineTo(width - right, y(part));
       c.stroke();
       c.textAlign = "right";
-      c.fillText((most * part).toPrecision(2).replace(/\.?0+$/, "") || "0", left - 5, y(part) + 4);
+      if (all.length) c.fillText(short(least + span * part, 2), left - 5, y(part) + 4);
       if (right > 8) {
         c.textAlign = "left";
         c.fillText(`${100 * part}`, width - right + 5, y(part) + 4);
@@ -217,7 +237,7 @@ export class Chart {
       if (this.overlaid) c.lineWidth = curve.colour === "--first" ? 6 : 1.8;
       c.strokeStyle = colour(curve.colour);
       c.beginPath();
-      for (const [step, value] of curve.points) c.lineTo(x(step), y(curve.unit === "%" ? value / 100 : value / most));
+      for (const [step, value] of curve.points) c.lineTo(x(step), y(curve.unit === "%" ? value / 100 : (value - least) / span));
       c.stroke();
     }
   }
@@ -226,6 +246,7 @@ export class Chart {
 /** The panel that every page has: curves, start, pause, step, reset, the learning rate, figures, files. */
 export class Training {
   running = false;
+  /** Until a training's first step. @type {number | undefined} */ patience;
 
   /** @param {Remote} remote @param {Page} page @param {Info} info */
   constructor(remote, page, info) {
@@ -236,6 +257,7 @@ export class Training {
     /** Which result is the loss. */
     this.main = page.settings.loss ?? "loss";
     this.chart = new Chart("loss over steps");
+    this.speed = page.settings.batch ? "samples a second" : "steps a second";
     /** @type {Record<string, HTMLElement>} */
     this.figures = {};
     this.start = h("button", { class: "main", onclick: () => this.toggle() }, "Start");
@@ -248,7 +270,7 @@ export class Training {
       this.table({
         steps: "0",
         loss: "–",
-        [page.settings.batch ? "samples a second" : "steps a second"]: "–",
+        [this.speed]: "–",
         "GPU time a step": "–",
         "dispatches a step": `${info.dispatches}`,
         parameters: info.parameters.toLocaleString("en"),
@@ -289,7 +311,7 @@ export class Training {
     const shown = h("output", {});
     const slider = h("input", { type: "range", min: "-5", max: "0", step: "0.05" });
     const set = async (/** @type {number} */ rate) => {
-      shown.textContent = rate.toPrecision(2);
+      shown.textContent = short(rate, 2);
       await this.remote.call("write", "lr", rate);
     };
     slider.addEventListener("input", () => {
@@ -300,7 +322,7 @@ export class Training {
     this.readRate = async () => {
       const [rate] = await this.remote.call("read", "lr");
       slider.value = `${Math.log10(rate)}`;
-      shown.textContent = rate.toPrecision(2);
+      shown.textContent = short(rate, 2);
     };
     const wished = Number(wish("lr", ""));
     trying(async () => {
@@ -317,9 +339,13 @@ export class Training {
       trying(async () => {
         const [file] = open.files;
         if (!file) return;
-        await remote.call("loadState", await file.arrayBuffer());
+        const again = this.running;
+        if (again) this.pause();
+        const steps = await remote.call("loadState", await file.arrayBuffer());
         await this.readRate?.();
-        say(`Goes on from ${file.name}.`);
+        this.blank(steps);
+        say(`Goes on from ${file.name}${steps ? `, step ${steps.toLocaleString("en")}` : ""}.`);
+        if (again) this.toggle();
         this.changed();
         open.value = "";
       }),
@@ -334,37 +360,64 @@ export class Training {
   }
 
   toggle() {
-    this.running = !this.running;
-    this.start.textContent = this.running ? "Pause" : "Start";
-    remember({ run: this.running ? null : "0" });
-    if (!this.running) return this.remote.call("pause");
+    if (this.running) return this.pause();
+    this.running = true;
+    this.start.textContent = "Pause";
+    remember({ run: null });
     say("");
+    this.patience = setTimeout(() => say("The first step is under way. It takes seconds on a slow GPU, and up to a minute on a software adapter."), 3000);
     return trying(async () => {
       const { steps } = await this.remote.call("info");
-      await this.remote.call("train", steps < this.most ? this.most - steps : this.most);
+      const goal = steps < this.most ? this.most : steps + this.most;
+      await this.remote.call("train", goal - steps);
+      const { steps: done } = await this.remote.call("info");
+      if (done >= goal) say(`Finished after ${done.toLocaleString("en")} steps: ${this.result()}. Start goes on.`);
     }).finally(() => this.paused());
   }
 
+  /** The steps under way come to their end first: the button says so. */
+  pause() {
+    this.running = false;
+    remember({ run: "0" });
+    this.start.textContent = "Pausing …";
+    this.start.disabled = true;
+    return this.remote.call("pause");
+  }
+
   paused() {
+    clearTimeout(this.patience);
     this.running = false;
     this.start.textContent = "Start";
+    this.start.disabled = false;
+  }
+
+  /** What has been reached, for the end of a training. */
+  result() {
+    return `loss ${this.figures.loss.textContent}`;
   }
 
   async step() {
-    if (this.running) this.toggle();
+    if (this.running) this.pause();
     await this.remote.call("train", 1);
   }
 
   async reset() {
     const again = this.running;
-    if (again) this.toggle();
+    if (again) this.pause();
     await this.remote.call("reset");
     await this.readRate?.();
     remember({ lr: null });
-    this.chart.clear();
-    this.figures.steps.textContent = "0";
-    this.changed();
+    say("");
+    this.blank(0);
     if (again) this.toggle();
+  }
+
+  /** Other weights: curves and figures begin anew. @param {number} steps that they have been trained */
+  blank(steps) {
+    this.chart.clear();
+    for (const name of ["loss", this.speed, "GPU time a step"]) this.figures[name].textContent = "–";
+    this.figures.steps.textContent = steps.toLocaleString("en");
+    this.changed();
   }
 
   /** What else shows the weights is told here when they are others. */
@@ -373,13 +426,17 @@ export class Training {
   /** @param {Progress} progress */
   show({ steps, rows, perSecond, gpuTime }) {
     const { figures, page } = this;
+    if (rows.length && this.patience) {
+      clearTimeout(this.patience);
+      this.patience = undefined;
+      say("");
+    }
     rows.forEach((row, k) => this.add(steps - rows.length + k + 1, row));
     figures.steps.textContent = steps.toLocaleString("en");
     if (rows.length) {
-      const speed = perSecond * (page.settings.batch ?? 1);
-      figures[page.settings.batch ? "samples a second" : "steps a second"].textContent = speed.toLocaleString("en", { maximumSignificantDigits: 3 });
+      figures[this.speed].textContent = short(perSecond * (page.settings.batch ?? 1));
     }
-    if (gpuTime !== null) figures["GPU time a step"].textContent = `${gpuTime.toLocaleString("en", { maximumSignificantDigits: 3 })} ms`;
+    if (gpuTime !== null) figures["GPU time a step"].textContent = `${short(gpuTime)} ms`;
     this.changed();
   }
 
@@ -389,7 +446,7 @@ export class Training {
       if (typeof value !== "number") continue;
       const own = name === "result" ? "loss" : name;
       this.chart.add(own, step, value);
-      if (own === "loss" || own === this.main) this.figures.loss.textContent = value.toPrecision(4);
+      if (own === "loss" || own === this.main) this.figures.loss.textContent = short(value, 4);
     }
   }
 }

@@ -15,10 +15,13 @@ const later = {};
 const data = new Map();
 /** @type {ArrayBuffer} */
 let initial;
-let training = false;
+/** The training under way, or the last one. @type {{on: boolean, end: Promise<void>}} */
+let training = { on: false, end: Promise.resolve() };
 let finished = 0; // steps whose results are there
 /** @type {Batches} */
 let batches;
+/** Of the other programs. @type {Record<string, Batches>} */
+const samples = {};
 
 /** @param {Record<string, any>} values */
 const tell = (values) => postMessage(values);
@@ -66,13 +69,29 @@ const calls = {
   async run(/** @type {string} */ name, /** @type {any} */ inputs, /** @type {any} */ options) {
     return (programs[name] ?? (await later[name])).run(inputs, options);
   },
+  /** A program's arguments and results. */
+  async describe(/** @type {string} */ name) {
+    const program = programs[name] ?? (await later[name]);
+    return { arguments: program.arguments, results: program.results };
+  },
+
+  /** Runs a program on rows of the data; arguments without data are random. */
+  async sample(/** @type {string} */ name) {
+    const program = programs[name] ?? (await later[name]);
+    samples[name] ??= new Batches(program.arguments, data, false);
+    return program.run(samples[name].next());
+  },
   read: (/** @type {string} */ name) => programs.step.read(name),
   readAll: (/** @type {string[]} */ names) => Promise.all(names.map((name) => programs.step.read(name))),
   write: (/** @type {string} */ name, /** @type {any} */ value) => programs.step.write(name, value),
   data: (/** @type {string} */ name) => data.get(name),
   saveState: () => programs.step.saveState(),
   saveWeights: () => programs.step.saveWeights(),
-  loadState: (/** @type {any} */ file) => programs.step.loadState(file),
+  async loadState(/** @type {any} */ file) {
+    await training.end;
+    await programs.step.loadState(file);
+    return programs.step.steps;
+  },
 
   /** Data for arguments, in place of those of the export. */
   feed(/** @type {ArrayBuffer} */ file) {
@@ -91,33 +110,37 @@ const calls = {
 
   /** Back to where the export began, and the same batches again. */
   async reset() {
+    await training.end;
     batches.begin();
     await programs.step.loadState(initial);
-    programs.step.steps = 0;
   },
 
-  /** Trains until `pause`, or so many steps. */
+  /** Trains until `pause`, or so many steps; after a paused training has come to its end. */
   async train(steps = Infinity) {
-    if (training) return;
-    training = true;
-    try {
-      await loop(steps);
-    } finally {
-      training = false;
+    if (training.on) return;
+    await training.end;
+    if (training.on) return; // another one began meanwhile
+    /** @type {typeof training} */
+    const own = { on: true, end: Promise.resolve() };
+    training = own;
+    const work = loop(steps, own).finally(() => {
+      own.on = false;
       tell({ event: "paused", steps: programs.step.steps });
-    }
+    });
+    own.end = work.catch(() => {}); // `work` tells who asked
+    await work;
   },
 
   pause() {
-    training = false;
+    training.on = false;
   },
 
   /** For tests: as if the GPU had gone. */
   lose: () => programs.step.device.destroy(),
 };
 
-/** @param {number} steps */
-async function loop(steps) {
+/** @param {number} steps @param {{on: boolean}} own */
+async function loop(steps, own) {
   const { step } = programs;
   finished = step.steps;
   /** @type {Record<string, number>[]} */
@@ -134,7 +157,7 @@ async function loop(steps) {
   /** @type {Promise<any>[]} */
   const underWay = [];
   let most = 1; // steps under way
-  for (let k = 0; k < steps && training; k++) {
+  for (let k = 0; k < steps && own.on; k++) {
     const done = step.run(batches.next(), { results: numbers }).then((values) => {
       rows.push(values);
       finished++;
