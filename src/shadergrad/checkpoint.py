@@ -26,6 +26,7 @@ from .errors import CheckpointError
 from .system.atomic_files import replacing
 
 FORMAT = "shadergrad"
+STATE_FORMAT = "shadergrad.state"  # of a step's state, which pages write too
 VERSION = 2
 VERSION_WITHOUT_CHECKSUM = 1
 TENSORS_FILE = "checkpoint.safetensors"
@@ -87,8 +88,8 @@ def save_tensors(path: str | Path, tensors: Arrays, meta: dict[str, Any]) -> Non
         file.write(packed[begin:])
 
 
-def load_tensors(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays and the description that `save_tensors` wrote.
+def load_tensors(path: str | Path, states: bool = False) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays and the description that `save_tensors` wrote; states: or the arrays of a page's state, by role/name, and {}.
 
     Raises CheckpointError when the file is missing, damaged by as little as a bit, not of this library, of another
     format version, or holds numbers that NumPy has not. Files of version 1 have no checksum: of those, damage within
@@ -99,7 +100,10 @@ def load_tensors(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
         raise CheckpointError(f"there is no checkpoint {path}. Check the path, or train from the start.")
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = _check_metadata(path, file.metadata())
+            metadata = file.metadata() or {}
+            is_state = states and metadata.get("format") == STATE_FORMAT
+            if not is_state:
+                _check_metadata(path, metadata)
             arrays = {name: _tensor(path, file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except SafetensorError as error:
         raise CheckpointError(
@@ -112,12 +116,11 @@ def load_tensors(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
         raise CheckpointError(
             f"{path} is damaged: its contents do not match its checksum. Hint: take a backup, or train from the start."
         )
-    return arrays, _read_meta(path, metadata["meta"])
+    return arrays, {} if is_state else _read_meta(path, metadata["meta"])
 
 
-def _check_metadata(path: Path, metadata: dict[str, str] | None) -> dict[str, str]:
-    """The metadata of a file of this library, of a version that can be read."""
-    metadata = metadata or {}
+def _check_metadata(path: Path, metadata: dict[str, str]) -> None:
+    """Whether a file is of this library, of a version that can be read."""
     if metadata.get("format") != FORMAT or "meta" not in metadata:
         raise CheckpointError(
             f"{path} is a safetensors file, but not one that shadergrad wrote. Check the path. "
@@ -131,7 +134,6 @@ def _check_metadata(path: Path, metadata: dict[str, str] | None) -> dict[str, st
         )
     if version == str(VERSION) and "checksum" not in metadata:
         raise CheckpointError(f"{path} is damaged: it lacks its checksum. Hint: take a backup.")
-    return metadata
 
 
 def _tensor(path: Path, file: Any, name: str) -> np.ndarray:

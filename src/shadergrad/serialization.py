@@ -109,7 +109,7 @@ def load(
 ) -> Any:
     """What `save` wrote, or PyTorch's torch.save, from a path or a binary file object, with tensors on `device`, also called map_location.
 
-    Files of PyTorch's (.pt, .pth, .bin) are read without it; their bfloat16 becomes float32. encoding: of texts in such files that
+    The state that an exported page saved, or `sg.web.save_state`, is a dict by role/name. Files of PyTorch's (.pt, .pth, .bin) are read without it; their bfloat16 becomes float32. encoding: of texts in such files that
     Python 2 wrote. mmap is a hint, and changes nothing: tensors get memory of their own.
     map_location: a device, a function (then the cpu device), or a dict of devices to devices (the one that it names). Without
     one, tensors go to the default device. weights_only=False: also files that were pickled, which run code as they are read: of
@@ -138,7 +138,7 @@ def load(
         raise CheckpointError(
             f"cannot load {path}: it holds objects, and reading it runs their code. Hint: weights_only=False, if you trust it."
         )
-    arrays, meta = load_tensors(path)
+    arrays, meta = load_tensors(path, states=True)
     try:
         tensors = {name: Tensor(array, dtype=array.dtype, device=device) for name, array in arrays.items()}
         return unpack(tensors, meta["structure"]) if "structure" in meta else tensors

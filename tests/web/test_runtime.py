@@ -71,6 +71,8 @@ def test_digits_train_as_in_python_and_the_state_goes_both_ways(visit: Any, tmp_
     state = tmp_path / "state.safetensors"
     state.write_bytes(bytes(page.evaluate("async () => [...await window.step.saveState()]")))
     there = page.evaluate(RUN, {"batches": as_lists(batches[200:])})
+    held = sg.load(state)
+    np.testing.assert_array_equal(held["parameter/0.weight"].numpy(), fresh[0].weight.detach().numpy())
     other, _, _, _ = exported(tmp_path / "third", seed=9)
     sg.web.load_state(other, state, *given)
     here = trained(other, batches[200:])

@@ -14,11 +14,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 import shadergrad as sg
+from shadergrad.checkpoint import STATE_FORMAT
 
 from .errors import WebError
 
 Key = tuple[str, str]  # role, name
-METADATA = {"format": "shadergrad.state"}
+METADATA = {"format": STATE_FORMAT}
 
 
 def save_state(step: sg.CompiledStep, path: str | Path, *args: Any, **kwargs: Any) -> None:
