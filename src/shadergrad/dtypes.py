@@ -304,9 +304,9 @@ def default_dtype() -> DType:
 
 
 def set_default(dtype: DType) -> None:
-    """Raises DTypeError for what is not float32 or float64."""
-    if dtype not in (float32, float64):
-        raise DTypeError(f"the default dtype is float32 or float64, not {dtype.name}.")
+    """Raises DTypeError for what is not floating."""
+    if not dtype.is_floating_point:
+        raise DTypeError(f"the default dtype is float32 or another floating one, not {dtype.name}.")
     _Default.floating = dtype
 
 

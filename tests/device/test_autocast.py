@@ -11,6 +11,7 @@ import torch
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
+from shadergrad.data.digits import load_digits
 from shadergrad.errors import PrecisionWarning
 
 X = np.random.default_rng(0).random((4, 4)).astype(np.float32) * 0.8 + 0.1
@@ -302,3 +303,75 @@ def test_a_compiled_step_is_captured_anew_under_another_autocast() -> None:
         assert step(x).dtype is sg.bfloat16
     assert step(x).dtype is sg.float32
     assert step.captures == 2
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_digits_are_learned_in_half_precision(webgpu: str, name: str) -> None:
+    """At least 97 % of the test images, as in float32: products in halves, weights in float32, losses scaled."""
+    images, labels, test_images, test_labels = load_digits()
+    sg.manual_seed(0)
+    layers = sg.nn.Linear(64, 128), sg.nn.ReLU(), sg.nn.Linear(128, 64), sg.nn.ReLU(), sg.nn.Linear(64, 10)
+    model, scaler = sg.nn.Sequential(*layers).to(webgpu), sg.amp.GradScaler()
+    optimizer = sg.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.05)
+    schedule = sg.optim.lr_scheduler.CosineAnnealingLR(optimizer, 500)
+
+    @sg.compile
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        with sg.autocast("webgpu", dtype=getattr(sg, name)):
+            loss = F.cross_entropy(model(x), y, label_smoothing=0.05)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    order = np.random.default_rng(0)
+    for _ in range(500):
+        batch = order.integers(0, len(images), 64)
+        step(sg.tensor(images[batch], device=webgpu), sg.tensor(labels[batch], device=webgpu))
+        schedule.step()
+    assert step.captures == 1
+    model = model.to(getattr(sg, name))  # and judged as a network of halves
+    logits = model(sg.tensor(test_images, device=webgpu, dtype=name)).detach()
+    assert logits.dtype.name == name
+    accuracy = (logits.float().numpy().argmax(1) == test_labels).mean()
+    assert accuracy >= 0.97
+
+
+def test_a_checkpointed_part_runs_again_under_its_autocast(device: str) -> None:
+    """Also one whose weights were cast before, or are cast again after."""
+    x = sg.tensor(X, device=device, requires_grad=True)
+    layer = sg.nn.Linear(4, 4).to(device)
+    seen: list[str] = []
+
+    def part(x: sg.Tensor) -> sg.Tensor:
+        y = layer(x)
+        seen.append(y.dtype.name)
+        return y.float().tanh()
+
+    def gradients(run: Any) -> list[np.ndarray]:
+        layer.zero_grad()
+        x.grad = None
+        with sg.autocast(device, dtype=sg.bfloat16):
+            total = run(part, x).sum() + layer(x * 2).float().sum()
+        total.backward()
+        found = [layer.weight.grad, x.grad]
+        return [g.numpy() for g in found if g is not None]
+
+    plain = gradients(lambda f, x: f(x))
+    again = gradients(sg.checkpoint)
+    assert set(seen) == {"bfloat16"}
+    assert len(seen) == 3
+    assert len(plain) == 2
+    for a, b in zip(again, plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0.02, atol=0.02)
+
+
+def test_compositions_are_not_remembered_from_one_autocast_to_another() -> None:
+    attention = sg.nn.MultiheadAttention(4, 2, batch_first=True)
+    x = sg.tensor(X)[None]
+    kinds = []
+    for enabled in (False, True, False, True):
+        with sg.autocast("cpu", enabled=enabled):
+            kinds.append(attention(x, x, x)[0].dtype.name)
+    assert kinds == ["float32", "bfloat16"] * 2

@@ -281,3 +281,33 @@ def test_finfo_and_printing() -> None:
             theirs.tiny,
         )
     assert repr(sg.tensor([1.5, 2.0]).to("bfloat16")) == "tensor([1.5, 2. ], dtype=shadergrad.bfloat16)"
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_a_half_may_be_the_default_dtype(name: str) -> None:
+    lines = "t.ones(2)|t.tensor([1.5])|t.rand(2)|t.arange(3.0)|t.nn.Linear(2, 3).weight|t.arange(3) * 1.5|t.arange(3) / 2|t.tensor(2).exp()"
+    kinds = []
+    for lib in (sg, torch):
+        lib.set_default_dtype(getattr(lib, name))
+        try:
+            kinds.append([str(eval(line, {"t": lib}).dtype).rpartition(".")[2] for line in lines.split("|")])
+        finally:
+            lib.set_default_dtype(lib.float32)
+    assert kinds[0] == kinds[1] == [name] * 8
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_results_of_the_host_keep_the_dtype(device: str, name: str) -> None:
+    x = sg.tensor([2.5, 1.5, 2.5], device=device, dtype=name)
+    for found in (
+        x.unique(),
+        x.unique_consecutive(),
+        x.sort()[0],
+        x.topk(2)[0],
+        x.median(),
+        x[x > 2],
+        sg.zeros_like(x),
+        x.new_ones(2),
+    ):
+        assert found.dtype is x.dtype
+    assert x.unique().tolist() == [1.5, 2.5]

@@ -24,6 +24,7 @@ from ..run.trees import exchange, tensors_in
 from ..runtime.device import get_device
 from ..tensor import Tensor, cotangent, joint
 from ..tensor.generator import Generator, State, watching_draws
+from ..tensor.precision import as_now
 
 
 @checked
@@ -52,7 +53,7 @@ def checkpoint(
     tensors = [t for _, t in tensors_in((args, kwargs))]
     if not mode.grad or _differentiated_elsewhere(tensors):
         return function(*args, **kwargs)
-    streams = Streams()
+    streams, function = Streams(), as_now(function)  # a second run, in the backward pass, casts as the first
     leaves = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
     with nodes_of() as made, streams.watched() if preserve_rng_state else nullcontext():
         result = _call(function, args, kwargs, leaves)
@@ -88,6 +89,7 @@ def in_turn(function: Callable[..., Tensor], parts: Sequence[tuple[Tensor, ...]]
     """
     if _differentiated_elsewhere([t for part in parts for t in part]):
         return [function(*part) for part in parts]
+    function = as_now(function)
     results: list[Tensor] = []
     reads: list[list[Node]] = []
     gate: Node | None = None

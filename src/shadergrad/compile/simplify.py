@@ -73,7 +73,7 @@ def fold_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         return filled(r, values[0], p, inputs)
     shape, dtype = p.infer(*inputs)
     with np.errstate(all="ignore"):
-        result = p.numpy(*(np.asarray(v, i.dtype.numpy) for v, i in zip(values, inputs, strict=True)))
+        result = p.numpy(*(i.dtype.holding(v) for v, i in zip(values, inputs, strict=True)))
     return r.constant(dtype.numpy.type(result).item(), dtype, r.device, shape)
 
 

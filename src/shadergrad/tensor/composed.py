@@ -21,6 +21,7 @@ from ..graph.node import Node, mode
 from ..graph.primitive import WITHOUT_TENSORS
 from .base import TensorBase
 from .handle import wrap
+from .precision import here
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +44,7 @@ def composed(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if mode.heard or symbolic_sizes.follows:
+        if mode.heard or symbolic_sizes.follows or here.kinds:
             return function(*args, **kwargs)
         inputs: list[Node] = []
         key: list[Any] = [mode.grad, default_dtype()]

@@ -215,7 +215,7 @@ def _distinct_lines(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _distinct(x: TensorBase, found: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
-    results = [host_tensor(found, device=x.device)]
+    results = [host_tensor(found, dtype=x.dtype, device=x.device)]
     if return_inverse:
         results.append(host_tensor(inverse.astype(np.int32), device=x.device))
     if return_counts:

@@ -110,6 +110,21 @@ def policy(name: str) -> Callable[[F], F]:
     return lambda function: follows_policy(function, name)
 
 
+def as_now(function: F) -> F:
+    """The function, which runs under the autocast of now whenever it is called."""
+    kinds = here.kinds
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before, here.kinds = here.kinds, kinds
+        try:
+            return function(*args, **kwargs)
+        finally:
+            here.kinds = before
+
+    return call  # type: ignore[return-value]
+
+
 def _tensors(value: Any) -> list[TensorBase]:
     """The floating tensors among arguments, in order."""
     if isinstance(value, TensorBase):
@@ -209,7 +224,7 @@ def cast_under_autocast(t: TensorBase, dtype: DType) -> TensorBase:
     if t.dtype is dtype or t.dtype is float64 or not t.dtype.is_floating_point:
         return t
     casts = here.casts
-    if casts is None or not (t.requires_grad and t.is_leaf):
+    if casts is None or mode.heard or not (t.requires_grad and t.is_leaf):  # what is heard may lose its history
         return t.to(dtype=dtype)
     node = t._node
     key = id(node), dtype, mode.grad

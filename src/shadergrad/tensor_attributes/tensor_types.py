@@ -109,9 +109,9 @@ def _device_of(t: Any) -> str | None:
 
 @checked
 def set_default_dtype(d: Any) -> None:
-    """The floating dtype of tensors of Python floats, of zeros, ones, rand and their like: float32 or float64.
+    """The floating dtype of tensors of Python floats, of zeros, ones, rand and their like: initially float32.
 
-    float64 is on the cpu device alone. Raises DTypeError for another dtype.
+    float64 is on the cpu device alone. Raises DTypeError for a dtype that is not floating.
 
     >>> sg.set_default_dtype(sg.float32)
     """
