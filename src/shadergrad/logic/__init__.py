@@ -1,12 +1,13 @@
 """Networks and cellular automata of learned logic gates.
 
 Gates are relaxed to functions on [0, 1]^2, mixed by softmax, trained by gradients, and hardened to circuits of bits.
-gates.py: the sixteen gates. wiring.py: the wires that a gate reads. layers.py, encoding.py: networks and their inputs.
+gates.py: the sixteen gates. wiring.py: the wires that a gate reads. layers.py, convolution.py, encoding.py: networks and their inputs.
 hardening.py: a trained classifier as a circuit. automata.py: cellular automata. experiments.py: five published ones. circuit/: circuits, minimized and exported.
 """
 
 from . import circuit, experiments, gates, wiring
 from .automata import LogicCA, Perception, Update, squared_error
+from .convolution import LogicConv2d, OrPool2d
 from .encoding import Thermometer
 from .hardening import harden
 from .layers import GateLayer, GroupSum, LogicLayer, LogicNetwork
@@ -15,8 +16,10 @@ __all__ = [
     "GateLayer",
     "GroupSum",
     "LogicCA",
+    "LogicConv2d",
     "LogicLayer",
     "LogicNetwork",
+    "OrPool2d",
     "Perception",
     "Thermometer",
     "Update",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ class Thermometer(Moded):
     spaced inside low..high, without the ends; fit() sets it to quantiles. With one bit it is a plain threshold.
     mode: "soft": sigmoid((x - threshold) / temperature). "hard": 0 or 1, without gradient for the thresholds.
     "straight-through": 0 or 1, with the gradient of "soft". In eval() every mode computes as "hard". learned=False keeps the thresholds as they are.
+    image: (channels, height, width) with n places: x (..., *image) gives (..., channels * bits, height, width), for LogicConv2d; the bits of
+    a channel stand side by side.
     Raises ArgumentError for arguments out of range, ShapeError for another last axis.
 
     >>> encode = sg.logic.Thermometer(2, 3, mode="hard")  # thresholds at 0.25, 0.5 and 0.75
@@ -41,6 +44,7 @@ class Thermometer(Moded):
         temperature: float = 0.1,
         learned: bool = True,
         device: Any = None,
+        image: tuple[int, int, int] | None = None,
     ) -> None:
         super().__init__()
         if n < 1 or bits < 1:
@@ -49,6 +53,9 @@ class Thermometer(Moded):
             raise ArgumentError(f"[Thermometer] the range {low} to {high} is empty.")
         if not temperature > 0:
             raise ArgumentError(f"[Thermometer] the temperature is {temperature}; it must be positive.")
+        if image is not None and (len(image) != 3 or math.prod(image) != n):
+            raise ArgumentError(f"[Thermometer] an image of {tuple(image)} does not have the {n} numbers.")
+        self.image = None if image is None else tuple(image)
         self.n, self.bits, self.mode, self.temperature = n, bits, mode, float(temperature)
         spaced = np.linspace(low, high, bits + 2, dtype=np.float32)[1:-1]
         self.thresholds = Parameter(sg.tensor(np.tile(spaced, (n, 1)), device=device), requires_grad=learned)
@@ -65,8 +72,12 @@ class Thermometer(Moded):
         return self
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
-        """The bits (..., n * bits) of numbers (..., n)."""
+        """The bits (..., n * bits) of numbers (..., n); of an image (..., channels, height, width) as above."""
         x = sg.as_tensor(input)
+        if self.image is not None:
+            if tuple(x.shape[-3:]) != self.image:
+                raise ShapeError(f"[Thermometer] x is {tuple(x.shape)}; it must end in the image, {self.image}.")
+            x = x.reshape(*x.shape[:-3], self.n)
         if not x.ndim or x.shape[-1] != self.n:
             raise ShapeError(f"[Thermometer] x is {tuple(x.shape)}; its last axis must have the {self.n} numbers.")
         above = x.unsqueeze(-1) - self.thresholds
@@ -74,6 +85,10 @@ class Thermometer(Moded):
         if not self.hard:
             soft = (above / self.temperature).sigmoid()
             result = soft if self.mode == "soft" else result + (soft - soft.detach())
+        if self.image is not None:
+            channels, height, width = self.image
+            bits = result.reshape(*x.shape[:-1], channels, height, width, self.bits).movedim(-1, -3)
+            return bits.reshape(*x.shape[:-1], channels * self.bits, height, width)
         return result.reshape(*x.shape[:-1], self.n * self.bits)
 
     def extra_repr(self) -> str:

@@ -24,7 +24,7 @@ from .circuit import Circuit
 from .fused import cell as fused_cell
 from .fused import network
 from .fused.layers import fits
-from .modes import Moded, checked_mode, refused_hard
+from .modes import Moded, ModedStack
 from .wire_gradients import ReadWires, ScaledGradient
 
 INITS = ("pass-through", "residual", "gaussian")
@@ -238,7 +238,7 @@ class GroupSum(Module):
         return f"k={self.k}, tau={self.tau.item() if isinstance(self.tau, sg.Tensor) else self.tau}"
 
 
-class LogicNetwork(Module):
+class LogicNetwork(ModedStack):
     """A stack of logic layers: x (..., sizes[0]) gives (..., sizes[-1]).
 
     sizes: the number of inputs, then of the gates of each layer. Every layer has its own wires, from `key` or `seed`. wiring,
@@ -298,25 +298,6 @@ class LogicNetwork(Module):
         self.fused = can_be if fused is None else fused
         self.prepare()
         self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
-
-    @property
-    def mode(self) -> str:
-        """The mode of all layers; where they differ, their modes, separated by commas. Setting it sets that of every layer."""
-        return ", ".join(dict.fromkeys(layer.mode for layer in self.layers))
-
-    @mode.setter
-    def mode(self, value: str) -> None:
-        for layer in self.layers:
-            layer.mode = checked_mode(self._get_name(), value, layer.modes)
-
-    @property
-    def hard(self) -> bool:
-        """Whether all layers compute bits now. To change it, set `mode`, or call eval() and train()."""
-        return all(layer.hard for layer in self.layers)
-
-    @hard.setter
-    def hard(self, value: Any) -> None:
-        raise refused_hard(self._get_name())
 
     def prepare(self) -> None:
         """Prepare the wires for the fused kernels. Call it after changing wires by hand."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..nn import Module
+from ..nn import Module, ModuleList
 from ..nn.errors import ArgumentError
 
 MODES = ("soft", "hard", "straight-through", "gumbel", "gumbel-hard")
@@ -40,6 +40,31 @@ class Moded(Module):
     def hard(self) -> bool:
         """Whether the module computes bits now. To change it, set `mode`, or call eval() and train()."""
         return self._mode == "hard" or not self.training
+
+    @hard.setter
+    def hard(self, value: Any) -> None:
+        raise refused_hard(self._get_name())
+
+
+class ModedStack(Module):
+    """A module whose `layers` have modes: one switch for all of them."""
+
+    layers: ModuleList
+
+    @property
+    def mode(self) -> str:
+        """The mode of all layers; where they differ, their modes, separated by commas. Setting it sets that of every layer."""
+        return ", ".join(dict.fromkeys(layer.mode for layer in self.layers))
+
+    @mode.setter
+    def mode(self, value: str) -> None:
+        for layer in self.layers:
+            layer.mode = checked_mode(self._get_name(), value, layer.modes)
+
+    @property
+    def hard(self) -> bool:
+        """Whether all layers compute bits now. To change it, set `mode`, or call eval() and train()."""
+        return all(layer.hard for layer in self.layers)
 
     @hard.setter
     def hard(self, value: Any) -> None:
