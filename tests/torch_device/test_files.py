@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,65 @@ def test_files_of_the_host_load_where_they_are_asked_to(where: Any, torch_device
     loaded["a"].zero_()
     assert loaded["part"].abs().sum().item() == 0  # memory that was shared is shared
     assert loaded["t"].abs().sum().item() == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*is computed as float32")
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("where", [None, "cpu", "webgpu", {"webgpu:0": "cpu"}, lambda s, _: s.cpu()])
+def test_files_of_the_device_load_where_they_are_asked_to(where: Any, old: bool, torch_device: Any) -> None:
+    x = torch.arange(6.0)
+    given = {
+        "a": x,
+        "part": x[2:5],
+        "t": x.view(2, 3).t(),
+        "i": torch.tensor([3, -4]),
+        "b": torch.tensor([True, False]),
+        "half": torch.tensor([1.5, -2.0], dtype=torch.bfloat16),
+        "none": torch.zeros(0, 3),
+    }
+    there = {name: value.to(D) for name, value in given.items()}
+    there["part"] = there["a"][2:5]
+    there["t"] = there["a"].view(2, 3).t()
+    file = io.BytesIO()
+    torch.save(there, file, _use_new_zipfile_serialization=not old)
+    file.seek(0)
+    loaded = torch.load(file, map_location=where)
+    kind = D if where in (None, "webgpu") else "cpu"
+    for name, value in loaded.items():
+        assert (value.device.type, value.dtype, value.stride()) == (kind, given[name].dtype, given[name].stride()), name
+        assert torch.equal(value.cpu(), given[name]), name
+    loaded["a"].zero_()
+    assert loaded["part"].abs().sum().item() == 0  # memory that was shared is shared
+    assert loaded["t"].abs().sum().item() == 0
+
+
+def test_files_of_the_old_format_load_onto_the_device(torch_device: Any) -> None:
+    file = io.BytesIO()
+    x = torch.arange(6.0)
+    torch.save({"a": x, "t": x.view(2, 3).t()}, file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    loaded = torch.load(file, map_location=D)
+    assert torch.equal(loaded["a"].cpu(), x)
+    assert torch.equal(loaded["t"].cpu(), x.view(2, 3).t())
+
+
+@pytest.mark.filterwarnings("ignore:.*is computed as float32", "ignore:TypedStorage is deprecated")
+def test_pickles_keep_kinds_attributes_and_storages(torch_device: Any) -> None:
+    parameter: Any = nn.Parameter(torch.ones(2, device=D), requires_grad=False)
+    parameter.note = "decays"
+    again = pickle.loads(pickle.dumps(parameter))
+    assert (type(again), again.note, again.requires_grad, again.device.type) == (nn.Parameter, "decays", False, D)
+    buffer = nn.Buffer(torch.ones(2, device=D))
+    assert isinstance(pickle.loads(pickle.dumps(buffer)), nn.Buffer)
+    x = torch.arange(3.0, device=D)
+    for storage in (x.untyped_storage(), x._typed_storage()):
+        again = pickle.loads(pickle.dumps(storage))
+        bytes_of = getattr(again, "_untyped_storage", again)
+        assert bytes_of.device.type == D
+        assert list(bytes_of.cpu()) == list(x.cpu().untyped_storage())
+    bits = x.bfloat16().untyped_storage()
+    with pytest.raises(TypeError, match="does not say which dtype it has"):
+        bits.cpu()
 
 
 def test_modules_and_optimizers_are_loaded_onto_the_device(torch_device: Any) -> None:

@@ -1,6 +1,6 @@
 """Copies, pickles and printing of tensors that have no address. In: PyTorch's own methods. Out: the same, by values for this device.
 
-PyTorch asks a storage for its address when it copies, pickles, shares or prints it. Five of its functions are replaced; for
+PyTorch asks a storage for its address when it copies, pickles, shares or prints it. These functions of its are replaced; for
 tensors of other devices they do what they did.
 """
 
@@ -9,31 +9,21 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import _tensor_str, _utils
+from torch import _tensor_str
 
 from .storage import Cell, is_ours, to_host
 
 
 def _replace_pickling() -> None:
-    of_tensor, of_parameter = torch.Tensor.__reduce_ex__, torch.nn.Parameter.__reduce_ex__
+    of_tensor = torch.Tensor._reduce_ex_internal
 
-    def reduce_tensor(self: torch.Tensor, protocol: Any) -> Any:
-        if not is_ours(self):
-            return of_tensor(self, protocol)
-        return _utils._rebuild_device_tensor_from_cpu_tensor, (
-            to_host(self),
-            self.dtype,
-            str(self.device),
-            self.requires_grad,
-        )
+    def reduce_internal(self: torch.Tensor, protocol: Any) -> Any:
+        """PyTorch's own: a storage, sizes, strides. It does not ask the storage which values it holds; files.py does."""
+        if is_ours(self):
+            self.untyped_storage().shown = self.dtype  # type: ignore[attr-defined]
+        return of_tensor(self, protocol)
 
-    def reduce_parameter(self: torch.nn.Parameter, protocol: Any) -> Any:
-        if not is_ours(self):
-            return of_parameter(self, protocol)
-        return _utils._rebuild_parameter, (self.data, self.requires_grad, {})
-
-    torch.Tensor.__reduce_ex__ = reduce_tensor  # type: ignore[assignment]
-    torch.nn.Parameter.__reduce_ex__ = reduce_parameter  # type: ignore[assignment]
+    torch.Tensor._reduce_ex_internal = reduce_internal
 
 
 def _replace_deepcopy() -> None:

@@ -1,15 +1,20 @@
 """Storages that move between host and device as bytes, as torch.load(map_location=) does, and safetensors.
 
-A storage of bytes has no dtype before a tensor is laid over it: until then it keeps the host's bytes.
+A storage of bytes has no dtype before a tensor is laid over it: until then it keeps the host's bytes. A storage on its way to the host
+has the dtype of the tensor that was saved (copies.py notes it), else that of the values that it holds.
 """
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import torch
 
+from ..errors import DTypeError
+from .dtypes import TORCH
 from .private import lay, new_tensor
+from .storage import to_host
 
 _BYTES = torch.uint8
 
@@ -21,6 +26,63 @@ def _on_device(host: torch.UntypedStorage) -> torch.UntypedStorage:
     return storage
 
 
+def _on_host(storage: Any) -> torch.UntypedStorage:
+    """The bytes that PyTorch's cpu would hold. Raises DTypeError where it is not known of which dtype they are."""
+    if hasattr(storage, "host"):
+        return storage.host.clone()
+    if not hasattr(storage, "cell"):
+        return torch.zeros(storage.nbytes(), dtype=_BYTES).untyped_storage()
+    dtype = getattr(storage, "shown", None)
+    if dtype is None:
+        value = storage.cell.value
+        dtype = TORCH[value.dtype]
+        if value.numel() * dtype.itemsize != storage.nbytes():  # it stands for another, of which there are several
+            raise DTypeError("[torch] a storage of webgpu does not say which dtype it has. Hint: move its tensor.")
+    n = storage.nbytes() // dtype.itemsize
+    return to_host(lay(new_tensor((n,), dtype), storage, 0, (n,), (1,))).untyped_storage()
+
+
+def _replace_reading() -> None:
+    """A storage's way to the host, its file of PyTorch's old format, and its pickle, which is such a file."""
+    of_storage, of_bytes, of_pickle = (
+        torch.storage._StorageBase.cpu,
+        torch.UntypedStorage._write_file,
+        torch.storage._StorageBase.__reduce__,
+    )
+    of_typed, into_storage = torch.TypedStorage.__reduce__, torch.UntypedStorage._set_from_file
+
+    def cpu(self: Any) -> torch.UntypedStorage:
+        return _on_host(self) if self.device.type == "webgpu" else of_storage(self)
+
+    def write_file(self: Any, *args: Any) -> Any:
+        return of_bytes(_on_host(self) if self.device.type == "webgpu" else self, *args)
+
+    def set_from_file(self: Any, *args: Any) -> Any:
+        """The old format makes storages first, then lays tensors over them, then reads their bytes."""
+        if self.device.type != "webgpu":
+            return into_storage(self, *args)
+        self.host = torch.UntypedStorage(self.nbytes())
+        self.__dict__.pop("cell", None)
+        into_storage(self.host, *args)
+        return self
+
+    def reduced(self: Any, storage: Any, otherwise: Any) -> Any:
+        if storage.device.type != "webgpu":
+            return otherwise(self)
+        if storage is not self:
+            storage.shown = self._dtype
+        file = io.BytesIO()
+        torch.save(self, file)
+        return torch.storage._load_from_bytes, (file.getvalue(),)
+
+    for kind in (torch.storage._StorageBase, torch.UntypedStorage):
+        kind.cpu = cpu  # type: ignore[method-assign]
+        kind.__reduce__ = lambda self: reduced(self, self, of_pickle)  # type: ignore[method-assign]
+    torch.UntypedStorage._write_file = write_file
+    torch.UntypedStorage._set_from_file = set_from_file
+    torch.TypedStorage.__reduce__ = lambda self: reduced(self, self._untyped_storage, of_typed)  # type: ignore[method-assign]
+
+
 def _replace_moves() -> None:
     of_storage = torch.storage._StorageBase.to
 
@@ -30,9 +92,7 @@ def _replace_moves() -> None:
             return of_storage(self, device=device, non_blocking=non_blocking)
         if device.type == "webgpu":
             return _on_device(self.cpu())
-        raise NotImplementedError(
-            "[torch] a storage of webgpu has no bytes on the host. Hint: move its tensor, with tensor.cpu()."
-        )
+        return _on_host(self)
 
     torch.storage._StorageBase.to = to  # type: ignore[method-assign]
     torch.UntypedStorage.to = to  # type: ignore[method-assign]
@@ -58,4 +118,5 @@ def _replace_safetensors() -> None:
 def register() -> None:
     """Replace the functions, once; for other devices they do what they did."""
     _replace_moves()
+    _replace_reading()
     _replace_safetensors()
