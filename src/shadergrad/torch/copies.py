@@ -23,7 +23,7 @@ def _replace_pickling() -> None:
             self.untyped_storage().shown = self.dtype  # type: ignore[attr-defined]
         return of_tensor(self, protocol)
 
-    torch.Tensor._reduce_ex_internal = reduce_internal
+    torch.Tensor._reduce_ex_internal = reduce_internal  # type: ignore[assignment]
 
 
 def _replace_deepcopy() -> None:

@@ -51,7 +51,7 @@ def _replace_reading() -> None:
     )
     of_typed, into_storage = torch.TypedStorage.__reduce__, torch.UntypedStorage._set_from_file
 
-    def cpu(self: Any) -> torch.UntypedStorage:
+    def cpu(self: Any) -> Any:
         return _on_host(self) if self.device.type == "webgpu" else of_storage(self)
 
     def write_file(self: Any, *args: Any) -> Any:

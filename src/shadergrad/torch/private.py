@@ -52,6 +52,12 @@ def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "torch._decomp.decomposition_table", _decompositions
     yield "torch._tensor_str._tensor_str", lambda: torch._tensor_str._tensor_str  # type: ignore[attr-defined]
     yield "torch.storage._StorageBase", lambda: (torch.storage._StorageBase.__deepcopy__, torch.storage._StorageBase.to)
+    yield "torch.Tensor._reduce_ex_internal", lambda: torch.Tensor._reduce_ex_internal
+    yield "torch.storage._load_from_bytes", lambda: torch.storage._load_from_bytes
+    yield (
+        "torch.UntypedStorage._write_file",
+        lambda: (torch.UntypedStorage._write_file, torch.UntypedStorage._set_from_file),
+    )
     yield "torch.UntypedStorage._cdata", lambda: torch.UntypedStorage._cdata
     yield "torch.utils._pytree.tree_map", lambda: importlib.import_module("torch.utils._pytree").tree_map
     yield "torch._ops.HigherOrderOperator", lambda: importlib.import_module("torch._ops").HigherOrderOperator

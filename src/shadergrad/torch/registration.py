@@ -10,12 +10,26 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import shadergrad as sg
 
-from .. import cuda
-from ..cuda.streams import Event, Stream, StreamContext, current_stream, default_stream, stream
 from ..devices import adapters
 from ..errors import DeviceError
 from ..tensor import flush
-from . import absent, addresses, autocast, bridge, copies, dispatch, dtypes, entry_point, files, moving, private
+from . import (
+    absent,
+    accelerator,
+    addresses,
+    autocast,
+    bridge,
+    copies,
+    dispatch,
+    dtypes,
+    entry_point,
+    exchange,
+    files,
+    memory,
+    moving,
+    private,
+    streams,
+)
 from .storage import Place
 
 NAME = "webgpu"
@@ -50,12 +64,6 @@ def set_device(device: Any) -> None:
         raise DeviceError(f"[torch.webgpu.set_device] there is one device, webgpu:0, not {device!r}.")
 
 
-def synchronize(device: Any = None) -> None:
-    """Compute what is pending, and wait for it."""
-    flush()
-    sg.sync()
-
-
 def manual_seed(seed: int) -> None:
     sg.manual_seed(seed)
 
@@ -73,7 +81,9 @@ def get_device_name(device: Any = None) -> str:
 
 
 def get_device_properties(device: Any = None) -> Any:
-    return SimpleNamespace(name=get_device_name(), total_memory=0, major=0, minor=0, multi_processor_count=0)
+    return SimpleNamespace(
+        name=get_device_name(), total_memory=memory.total_memory(), major=0, minor=0, multi_processor_count=0
+    )
 
 
 class device:  # PyTorch's name
@@ -94,7 +104,6 @@ def _module() -> ModuleType:
         is_available,
         device_count,
         set_device,
-        synchronize,
         manual_seed,
         get_rng_state,
         set_rng_state,
@@ -104,21 +113,14 @@ def _module() -> ModuleType:
     )
     for function in own:
         setattr(module, function.__name__, function)
-    for function in (Event, Stream, StreamContext, current_stream, default_stream, stream):
+    for function in (*streams.FUNCTIONS, *memory.FUNCTIONS):
         setattr(module, function.__name__, function)
-    for name in (
-        "empty_cache",
-        "memory_allocated",
-        "max_memory_allocated",
-        "memory_reserved",
-        "max_memory_reserved",
-        "memory_stats",
-        "memory_summary",
-        "mem_get_info",
-        "reset_peak_memory_stats",
-    ):
-        setattr(module, name, getattr(cuda, name))
     more: dict[str, Any] = {
+        "default_stream": streams.current_stream,
+        "reset_max_memory_allocated": memory.reset_peak_memory_stats,
+        "ipc_collect": lambda: None,
+        "can_device_access_peer": lambda device, peer: False,
+        "is_current_stream_capturing": lambda: False,
         "manual_seed_all": manual_seed,
         "seed": lambda: sg.seed(),
         "seed_all": lambda: sg.seed(),
@@ -153,6 +155,8 @@ def register() -> None:
     files.register()
     absent.register()
     bridge.register()
+    accelerator.register()
+    exchange.register()
     entry_point.announce()
     register_optimizer_step_post_hook(lambda *_: flush())
     use(NAME)

@@ -1,0 +1,102 @@
+"""Streams and events of the device: it computes in one order, so every stream is that one. An event is a time on the host after a wait."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from ..errors import DeviceError
+from ..tensor import flush, sync
+
+
+def synchronize(device: Any = None) -> None:
+    """Compute what is pending, and wait for it."""
+    flush()
+    sync()
+
+
+class Stream(torch.Stream):
+    """The one order in which the device computes: whatever a program starts in it comes after all before."""
+
+    def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> Stream:
+        return super().__new__(cls, device="webgpu", priority=priority)  # type: ignore[call-arg]
+
+    def synchronize(self) -> None:
+        synchronize()
+
+    def query(self) -> bool:
+        """Compute what is pending, and say True."""
+        synchronize()
+        return True
+
+    def wait_stream(self, other: Any) -> None:
+        """Nothing: there is one order."""
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing: there is one order."""
+
+    def record_event(self, event: Any = None) -> Any:
+        """The event, or a new one, at this time."""
+        event = event or Event(enable_timing=True)
+        event.record(self)
+        return event
+
+
+class Event:
+    """A point in time: `record` waits until all is computed and reads the clock; `elapsed_time` gives milliseconds."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        self.enable_timing = enable_timing
+        self._time: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        synchronize()
+        self._time = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing: there is one order."""
+
+    def query(self) -> bool:
+        """True: record has waited."""
+        return True
+
+    def synchronize(self) -> None:
+        synchronize()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to another. Raises DeviceError where one was not recorded, or does not time."""
+        if not (self.enable_timing and end_event.enable_timing):
+            raise DeviceError("[Event.elapsed_time] an event does not time. Hint: Event(enable_timing=True).")
+        if self._time is None or end_event._time is None:
+            raise DeviceError("[Event.elapsed_time] an event was not recorded. Hint: event.record().")
+        return (end_event._time - self._time) * 1000
+
+
+class StreamContext:
+    """Within, all is computed in the same order as outside."""
+
+    def __init__(self, stream: Any = None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def stream(stream: Any) -> StreamContext:
+    """A context within which all is computed in the same order as outside."""
+    return StreamContext(stream)
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The one stream."""
+    return Stream(device)
+
+
+def set_stream(stream: Any) -> None:
+    """Nothing: there is one."""
+
+
+FUNCTIONS = (Event, Stream, StreamContext, current_stream, set_stream, stream, synchronize)
