@@ -19,10 +19,13 @@ Compression = Literal["", "float16", "bfloat16"]
 
 
 class Channel:
-    """See the module. keeps_error: whether error is fed back."""
+    """See the module. keeps_error: whether error is fed back. root: whose value it is, of the kind "root"."""
 
-    def __init__(self, engine: Engine, kind: Kind, compression: Compression = "", keeps_error: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, kind: Kind, compression: Compression = "", keeps_error: bool = False, root: int = 0
+    ) -> None:
         self.engine, self.kind, self.compression = engine, kind, compression
+        self.root = root
         self.divisor = 0  # of a mean; 0: the number of processes
         self._errors: dict[int, np.ndarray] | None = {} if keeps_error else None
 
@@ -30,7 +33,7 @@ class Channel:
         """Begin: what it gives is for finish."""
         array = np.array(array, order="C")  # which is written to
         if self.kind == "root":
-            return self.engine.broadcast(array.reshape(-1).view(np.uint8), 0), array, array.dtype
+            return self.engine.broadcast(array.reshape(-1).view(np.uint8), self.root), array, array.dtype
         if self.kind == "mean":
             array /= self.divisor or self.engine.size
         sent = array

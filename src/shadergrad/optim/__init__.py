@@ -10,6 +10,7 @@ from .adam import Adam as Adam
 from .adam import AdamW as AdamW
 from .adamax import Adamax
 from .asgd import ASGD
+from .diloco import DiLoCo as DiLoCo
 from .lbfgs import LBFGS as LBFGS
 from .lion import Lion as Lion
 from .muon import Muon as Muon
@@ -21,6 +22,7 @@ from .rmsprop import RMSprop as RMSprop
 from .rprop import Rprop
 from .sgd import SGD as SGD
 from .sparse_adam import SparseAdam as SparseAdam
+from .zero import ZeroRedundancyOptimizer as ZeroRedundancyOptimizer
 
 __all__ = [
     "ASGD",
@@ -32,6 +34,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "DiLoCo",
     "Lion",
     "Muon",
     "NAdam",
@@ -41,6 +44,7 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "SparseAdam",
+    "ZeroRedundancyOptimizer",
     "lr_scheduler",
     "swa_utils",
 ]

@@ -375,6 +375,7 @@ SMALL: dict[str, Callable[[], dict[str, Any]]] = {
     "jit": lambda: {"Final": Final},
     "types": _types,
     "nn.common_types": _common_types,
+    "distributed.optim": lambda: {"ZeroRedundancyOptimizer": shadergrad.optim.ZeroRedundancyOptimizer},
     "utils.hooks": _utils_hooks,
     "overrides": _overrides,
     "profiler": _profiler,
