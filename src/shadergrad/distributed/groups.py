@@ -255,12 +255,18 @@ def _gloo(method: str | None, store: Any, rank: int, size: int, timeout: float) 
     if not isinstance(place.store, classes.FileStore):  # which would grow by each sign of life
         watch = Watch(classes.PrefixStore("watch", place.store), place.rank, place.size, place.holds_store)
     explain = watch.explain if watch else (lambda error: f"[distributed] rank {place.rank} stops: {error}")
-    engine = Gloo(classes.PrefixStore("world", place.store), place.rank, place.size, timeout, explain)
-    engine.barrier().wait()
     if watch:
         watch.start()
         _groups.watch = watch
         atexit.register(_leave)
+    try:
+        engine = Gloo(classes.PrefixStore("world", place.store), place.rank, place.size, timeout, explain)
+        engine.barrier().wait()
+    except BaseException:
+        if watch:
+            watch.stop()
+            _groups.watch = None
+        raise
     return engine
 
 

@@ -20,6 +20,7 @@ from ..config import ENGINES
 from .errors import RecipeError
 from .prediction import Prediction
 from .settings import HYPERPARAMETERS, Settings, flag
+from .together import is_first, join_launched
 from .training_run import Build, train
 
 KINDS = (str, int, float, bool, Path)
@@ -163,11 +164,12 @@ class Recipe:
         if self.train is not None:
             return self.train(command, console, **values)
         assert self.build is not None
+        join_launched()
         shared = HYPERPARAMETERS + tuple(option.name for option in self.options if not option.may_change)
         settings = Settings(shared=shared, **values)
         settings.defaults = {option.name: option.default for option in self.all_options(_name_in(command))}
         finished = train(name, self.build, settings, console, command)
-        if finished:
+        if finished and is_first():
             for line in self._next(name, command, settings):
                 console.out(line, highlight=False)
         return finished

@@ -26,6 +26,7 @@ from .checkpoints import put_back
 from .errors import TrainingError
 from .plots import curve_figure
 from .settings import Settings
+from .together import Together, is_first, join_launched
 from .trainable import Trainable
 from .training_run import Run
 
@@ -101,6 +102,8 @@ class Trainer:
     batch_size: that of arrays and datasets. Arrays are split into complete batches, in an order determined by `seed` and the
     epoch.
     progress: whether to show a bar.
+    distributed: whether all processes of the process group train together, each on its share of every batch; a DataLoader gives
+    a process its own batches (DistributedSampler). Metrics are means; callbacks and the bar are those of the first process.
     backward, accumulate, finish, threads: see `TrainingStep`.
     Raises TrainingError for other data, or if they fill no batch.
 
@@ -128,6 +131,7 @@ class Trainer:
         batch_size: int = 32,
         seed: int = 0,
         progress: bool = True,
+        distributed: bool = False,
         **step_options: Any,
     ) -> None:
         self.model, self.optimizer, self.loss = model, optimizer, loss
@@ -143,7 +147,11 @@ class Trainer:
         )
         self._settings: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
         shown = [callback.console for callback in self.callbacks if isinstance(callback, Progress)]
-        self._console = shown[0] if shown else Console(quiet=not progress)
+        self._console = shown[0] if shown else Console(quiet=not progress or not is_first())
+        self._together: Together | None = None
+        if distributed:
+            join_launched()
+            self._together = Together(self.trainable, self._settings_for(1))
         self._run: _Fit | None = None
 
     def fit(self, epochs: int) -> History:
@@ -155,14 +163,20 @@ class Trainer:
         if epochs < 1:
             raise TrainingError(f"[Trainer] epochs is {epochs}; it must be at least 1.")
         so_far = 0 if self._run is None else self._run.position.epoch
-        settings = Settings(out=Path(), epochs=so_far + epochs, device=self._device, **self._settings)
+        settings = self._settings_for(so_far + epochs)
         if self._run is None:
-            self._run = _Fit("Trainer", settings, self.trainable, self._device, self.callbacks, self.history)
+            self._run = self._fit(settings)
         self._run.begin(settings)
         self.model.train()
         if not self._run.train(self._console):
             raise KeyboardInterrupt
         return self.history
+
+    def _settings_for(self, epochs: int) -> Settings:
+        return Settings(out=Path(), epochs=epochs, device=self._device, **self._settings)
+
+    def _fit(self, settings: Settings) -> _Fit:
+        return _Fit("Trainer", settings, self.trainable, self._device, self.callbacks, self.history, self._together)
 
     def validate(self) -> Row:
         """The present loss and measures on the validation data; empty without such data."""
@@ -232,8 +246,10 @@ class Trainer:
         arrays, meta = load_checkpoint(folder)
         settings = Settings(out=Path(folder), epochs=1, device=self._device, **self._settings)
         if self._run is None:
-            self._run = _Fit("Trainer", settings, self.trainable, self._device, self.callbacks, self.history)
+            self._run = self._fit(settings)
         self._run.position = put_back("Trainer", settings, self.trainable, self._device, arrays, meta)
+        if self._together is not None:
+            self._together.seed_apart()
         self.history.rows[:] = [row for row in self.history.rows if row["epoch"] <= self._run.position.epoch]
         return self
 
@@ -262,8 +278,9 @@ class _Fit(Run):
         device: str,
         callbacks: Sequence[Callback],
         history: History,
+        together: Together | None = None,
     ) -> None:
-        super().__init__(name, settings, trainable, device, callbacks)
+        super().__init__(name, settings, trainable, device, callbacks, together)
         self.history = history
 
     def begin(self, settings: Settings) -> None:

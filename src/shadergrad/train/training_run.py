@@ -35,6 +35,7 @@ from .metrics import Metrics, read_rows
 from .notebook_progress import NotebookBar
 from .plots import training_curve
 from .settings import Settings
+from .together import NoMetrics, Together, is_first
 from .trainable import Position, Stream, Trainable
 
 METRICS = "metrics.jsonl"
@@ -55,8 +56,11 @@ def train(recipe: str, build: Build, settings: Settings, console: Console, comma
     Raises TrainingError, RecipeError, CheckpointError or DeviceError; the checkpoint of an earlier run, or the latest of
     this one, is then as it was.
     """
+    console = console if is_first() else Console(quiet=True)
     run = begin(recipe, build, settings, console)
     finished = run.train(console)
+    if not is_first():
+        return finished
     run.report(console)
     if not finished:
         words = f"{command} --resume {settings.options()}"
@@ -74,9 +78,12 @@ def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Ru
     callbacks = getattr(built, "callbacks", ())
     if not isinstance(trainable, Trainable):
         raise RecipeError(f"build of {recipe} returned {_kind(trainable)}; it must return a Trainable or a Trainer.")
-    run = Run(recipe, settings, trainable, device, (KeepBest(METRICS), *callbacks))
+    together = Together(trainable, settings) if sg.distributed.get_world_size() > 1 else None
+    run = Run(recipe, settings, trainable, device, (KeepBest(METRICS), *callbacks), together)
     if settings.resume:
         run.position = restore_run(recipe, settings, trainable, device)
+        if together is not None:
+            together.seed_apart()
         run.changed = override(settings, trainable)
         told = "".join(f", {name} {old:g} now {new:g}" for name, (old, new) in run.changed.items())
         console.out(f"resuming {settings.out} after {run.where}{told}", highlight=False)
@@ -122,9 +129,11 @@ class Run:
         trainable: Trainable,
         device: str,
         callbacks: Sequence[Callback] = (),
+        together: Together | None = None,
     ) -> None:
         self.recipe = recipe
-        self.callbacks = tuple(callbacks)
+        self.together = together
+        self.callbacks = callbacks = tuple(callbacks) if together is None or together.rank == 0 else ()
         self._each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
         self.stop_wish: str | None = None
         self.accuracy: float | None = None  # after the latest epoch, where it is measured
@@ -150,7 +159,13 @@ class Run:
             appended = sg.compile(append)
             self.step = lambda latest, *batch: appended(latest, step(*batch))
         else:
-            self.step = sg.compile(lambda latest, *batch: append(latest, step(*batch)))
+            self.step = sg.compile(lambda latest, *batch: append(latest, self._stepped(batch)))
+
+    def _stepped(self, batch: Sequence[Any]) -> Any:
+        if self.together is None:
+            return self.trainable.step(*batch)
+        self.together.begin_step()
+        return self.together.mean(self.trainable.step(*self.together.batch(batch)))
 
     def __repr__(self) -> str:
         """Which recipe, how far, where."""
@@ -168,6 +183,11 @@ class Run:
             return f"step {self.done}"
         step = self.position.step
         return f"epoch {self.position.epoch}" + (f" and {step} steps" if step else "")
+
+    @property
+    def _writes(self) -> bool:
+        """Whether this process writes files: of several the first one."""
+        return self.together is None or self.together.rank == 0
 
     @property
     def _counts_steps(self) -> bool:
@@ -204,6 +224,8 @@ class Run:
                     bar.add(row)
                     self._epoch_ended(row)
                     bar.show(*self._shown, self.accuracy)
+                    if self.together is not None:
+                        self.stop_wish = self.together.firsts(self.stop_wish)
         if self.stop_wish is not None:
             console.out(f"stopped after {self.where}: {self.stop_wish}", highlight=False)
         return self.done >= self.steps or self.stop_wish is not None
@@ -235,8 +257,10 @@ class Run:
             for callback in self.callbacks:
                 callback.on_fit_end(self)
 
-    def open_metrics(self) -> Metrics:
+    def open_metrics(self) -> Any:
         """Where rows of metrics go; those of the run that this one goes on from stay."""
+        if not self._writes:
+            return NoMetrics(self.position.seconds)
         kept = self.done - 1 if self._counts_steps else self.position.epoch
         return Metrics(self.settings.out / METRICS, kept, "step" if self._counts_steps else "epoch")
 
@@ -254,7 +278,7 @@ class Run:
             unread += 1
             for callback in self._each_step:
                 callback.on_step_end(self)
-            stopping = bool(stop)
+            stopping = bool(stop) if self.together is None else self.together.stops(bool(stop))
             ending = stopping or self.position.step + unread == last
             if not (ending or unread == KEPT or time.perf_counter() - shown > SHOW_EVERY):
                 continue
@@ -286,6 +310,8 @@ class Run:
 
     def save(self, beside: str = "") -> Path:
         """Write the checkpoint, or one beside it. Raises TrainingError if the model is no longer finite."""
+        if not self._writes:
+            return self.settings.out / beside
         return save_checkpoint(self.settings.out / beside, *self.checkpoint())
 
     def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

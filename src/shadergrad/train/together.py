@@ -1,0 +1,116 @@
+"""A training by several processes: each takes its share of every batch, and all make the same step.
+
+In: a Trainable, the same in all processes, and a process group. Out: what its run does otherwise: shares of batches, means of gradients and losses,
+random numbers of its own, and stops that all make together. The first process alone writes files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import shadergrad as sg
+from shadergrad import Tensor
+
+from .. import config
+from ..distributed.agreement import refuse_unlike, share
+from ..distributed.engines import ReduceOp
+from ..distributed.groups import chosen
+from ..distributed.objects import from_root
+from ..distributed.reducer import MEGABYTE, Reducer
+from ..primitives.exchange import exchanged
+from ..tensor import default_generator
+from .backward_engines import TrainingStep
+from .errors import TrainingError
+from .settings import Settings
+from .trainable import Stream, Trainable
+
+LOSSES = (1 << 26) + 1  # the number of their exchange, behind all others
+APART = 0x9E3779B97F4A7C15  # between the seeds of processes
+
+
+def join_launched() -> None:
+    """Connect with the others, where torchrun, or what sets its variables, has started several processes."""
+    if not sg.distributed.is_initialized() and config.launched_with("WORLD_SIZE") not in ("", "1"):
+        sg.distributed.init_process_group("gloo")
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes and prints."""
+    return sg.distributed.get_rank() == 0
+
+
+class Together:
+    """See the module. Raises TrainingError for a step that cannot be made by several processes."""
+
+    def __init__(self, trainable: Trainable, settings: Settings) -> None:
+        step = trainable.step
+        if isinstance(step, TrainingStep) and (step.backward != "shaders" or step.accumulate != 1):
+            raise TrainingError(
+                f"several processes train with backward='shaders' and accumulate=1, not {step.backward!r} and {step.accumulate}. "
+                "Hint: more processes are smaller shares of a batch."
+            )
+        group = chosen(None, "Trainer")
+        self.rank, self.size = group.rank(), group.size()
+        self._shares_batches = isinstance(trainable.data, Stream | tuple)
+        if self._shares_batches and settings.batch_size % self.size:
+            raise TrainingError(
+                f"a batch of {settings.batch_size} cannot be shared by {self.size} processes evenly. Hint: another --batch-size."
+            )
+        model = trainable.model
+        named = [*model.named_parameters(), *model.named_buffers()]
+        refuse_unlike("Trainer", named, group, settings.hyperparameters() | trainable.identity)
+        share([t for _, t in named], group)
+        own, self._stops = group.engine.subgroup(range(self.size), None), group.engine.subgroup(range(self.size), None)
+        self._group = group
+        trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+        self._reducer = Reducer([p for _, p in trained], [n for n, _ in trained], group, own, 25 * MEGABYTE, False)
+        self.seed_apart()
+
+    def seed_apart(self) -> None:
+        """Let each process draw random numbers of its own, those of dropout, from where the first one's stream is."""
+        generator = default_generator("cpu")
+        high, low, drawn = generator.get_state().tolist()
+        seed = ((high << 32 | low) + self.rank * APART) % (1 << 64)
+        generator.set_state(np.array([seed >> 32, seed % (1 << 32), drawn], np.uint32))
+
+    def batch(self, batch: Sequence[Any]) -> list[Any]:
+        """This process's share of a batch that all have: of the parts with an entry for each sample."""
+        if not self._shares_batches:
+            return list(batch)
+        count = len(batch[0])
+        return [x[self.rank :: self.size] if x.ndim and len(x) == count else x for x in batch]
+
+    def begin_step(self) -> None:
+        """A backward pass comes, whose gradients are exchanged."""
+        self._reducer.arm()
+
+    def mean(self, losses: Tensor) -> Tensor:
+        """The mean of all processes' losses."""
+        return Tensor._of(exchanged(losses.detach()._node, self._reducer.channel, LOSSES))
+
+    def stops(self, wish: bool) -> bool:
+        """Whether any process wants to stop: all ask behind the same step."""
+        wishes = np.array([int(wish)], np.int32)
+        assert self._stops is not None
+        self._stops.all_reduce(wishes, ReduceOp.SUM).wait()
+        return bool(wishes[0])
+
+    def firsts(self, value: Any) -> Any:
+        """What the first process has."""
+        return from_root(value, 0, self._group)
+
+
+class NoMetrics:
+    """The metrics of a process that writes none."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def begin(self) -> None:
+        """Nothing."""
+
+    def add(self, *rows: Any) -> None:
+        """Nothing."""

@@ -1,0 +1,100 @@
+"""Recipes and Trainers in several processes: the curve of one process, files of the first, and what follows an end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import shadergrad as sg
+from ranks import SRC, assert_ranks_pass, finish, start
+
+pytestmark = [
+    pytest.mark.skipif(not sg.distributed.is_available(), reason="PyTorch is not installed"),
+    pytest.mark.slow,
+]
+
+TRAINER = """
+import numpy as np
+import shadergrad as sg
+nn, F = sg.nn, sg.nn.functional
+def trained(**options):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 4)).astype(np.float32)
+    y = (x[:, 0] > x[:, 1]).astype(np.int32)
+    sg.manual_seed(5)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    optimizer = sg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    trainer = sg.train.Trainer(model, optimizer, F.cross_entropy, (x, y), validation=(x, y), measures="accuracy", batch_size=16,
+                               progress=False, **options)
+    history = trainer.fit(3)
+    return history["loss"], np.concatenate([p.detach().numpy().reshape(-1) for p in model.parameters()])
+alone, together = trained(), trained(distributed=True)
+assert sg.distributed.get_world_size() == 2
+assert np.abs(alone[1] - together[1]).max() < 1e-5, np.abs(alone[1] - together[1]).max()
+assert np.abs(np.subtract(alone[0], together[0])).max() < 1e-5
+try:
+    trained(distributed=True, accumulate=2)
+except sg.ShadergradError as error:
+    assert "accumulate" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_a_trainer_of_two_processes_has_the_curve_of_one() -> None:
+    assert_ranks_pass(TRAINER, 2)
+
+
+def _rows(folder: Path) -> list[float]:
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [row["loss"] for row in rows if "loss" in row]
+
+
+def _run(count: int, *options: str) -> None:
+    command = [sys.executable, "-m"]
+    if count > 1:
+        command += ["torch.distributed.run", "--standalone", f"--nproc-per-node={count}", "-m"]
+    command += ["shadergrad", "train", "digits", "--device", "cpu", "--batch-size", "100", *options]
+    env = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_recipe_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
+    _run(1, "--epochs", "4", "--out", str(tmp_path / "one"))
+    _run(2, "--epochs", "2", "--out", str(tmp_path / "two"))
+    _run(1, "--epochs", "3", "--out", str(tmp_path / "two"), "--resume")
+    _run(2, "--epochs", "4", "--out", str(tmp_path / "two"), "--resume")
+    one, two = _rows(tmp_path / "one"), _rows(tmp_path / "two")
+    assert len(one) == len(two) == 4
+    assert two == pytest.approx(one, rel=2e-3)
+
+
+def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
+    source = f"""
+import os, sys, threading, time
+from pathlib import Path
+checkpoint = Path({str(tmp_path / "checkpoint.json")!r})
+before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+def kill():
+    while not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before:
+        time.sleep(0.01)
+    time.sleep(float(os.environ["AFTER"]))
+    os.kill(os.getpid(), 9)
+if os.environ["RANK"] == os.environ["KILLED"]:
+    threading.Thread(target=kill, daemon=True).start()
+from shadergrad.cli import main
+sys.argv = ["shadergrad", "train", "digits", "--device", "cpu", "--epochs", "2000", "--batch-size", "100", "--out", str(checkpoint.parent)]
+sys.argv += ["--resume"] if before else []
+main()
+"""
+    for killed, after in (("1", "0.5"), ("0", "0.123")):
+        ended = finish(start(source, 2, AFTER=after, KILLED=killed), timeout=120)
+        assert all(e.code != 0 for e in ended), [e.err[-500:] for e in ended]
+        assert "another process has ended" in ended[1 - int(killed)].err
+    sg.checkpoint.load_checkpoint(tmp_path)
