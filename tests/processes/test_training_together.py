@@ -12,6 +12,7 @@ import pytest
 
 import shadergrad as sg
 from ranks import SRC, assert_ranks_pass, finish, start
+from shadergrad.checkpoint import load_checkpoint
 
 pytestmark = [
     pytest.mark.skipif(not sg.distributed.is_available(), reason="PyTorch is not installed"),
@@ -97,4 +98,4 @@ main()
         ended = finish(start(source, 2, AFTER=after, KILLED=killed), timeout=120)
         assert all(e.code != 0 for e in ended), [e.err[-500:] for e in ended]
         assert "another process has ended" in ended[1 - int(killed)].err
-    sg.checkpoint.load_checkpoint(tmp_path)
+    load_checkpoint(tmp_path)
