@@ -70,7 +70,7 @@ FAULTS = (
           'source.dtype.narrowed("sum", lanes > 1)', '"sum"',
           INTEGERS + "long_axes_are_sorted_and_summed["),
     fault("int64-shifts-by-the-low-five-bits", "primitives/elementwise.py", "ShiftRight",
-          '"{a} >> min({utype}({b}), {utype}(31u))" if dtype is int64 else "{a} >> {utype}({b})"', '"{a} >> {utype}({b})"',
+          'else "{a} >> min({utype}({b}), {utype}(31u))"', 'else "{a} >> {utype}({b})"',
           INTEGERS + "int64_shifts_to_the_right_by_up_to_63["),
     fault("bools-compared-the-other-way", "primitives/elementwise.py", "LessEqual",
           'comparison("LessEqual", "a <= b.", np.less_equal, "{a} <= {b}", "!{a} | {b}")', 'comparison("LessEqual", "a <= b.", np.less_equal, "{a} <= {b}", "{a} | !{b}")',

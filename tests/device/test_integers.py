@@ -204,6 +204,24 @@ def test_int64_shifts_to_the_right_by_up_to_63(shift: int, device: str) -> None:
     assert_equals_torch(ours(x, device) >> ours(by, device), torch.from_numpy(x) >> torch.from_numpy(by))
 
 
+@pytest.mark.parametrize("shift", [-1, 0, 7, 8, 31, 32, 33, 64, 100])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64])
+def test_shifts_of_any_width_shift_all_bits_out(dtype: Any, shift: int, device: str) -> None:
+    """A shader takes widths modulo 32."""
+    kind, wide = np.iinfo(dtype), dtype is np.int64
+    if shift < kind.min:
+        return
+    high, low = (HIGHEST, LOWEST) if wide else (kind.max, kind.min)
+    x = np.array([1, 5, high, 100, 0, low, -1 if low else 2], dtype)
+    by = np.full(x.size, shift, dtype)
+    given, widths = sg.tensor(x, device=device), sg.tensor(by, device=device)
+    for right in (given >> widths, given >> shift):
+        np.testing.assert_array_equal(right.numpy(), np.right_shift(x, by))
+    if not (wide and device == "webgpu" and 0 < shift < 64):  # int64 has 32 bits there
+        for left in (given << widths, given << shift):
+            np.testing.assert_array_equal(left.numpy(), np.left_shift(x, by))
+
+
 def test_results_keep_the_dtype(device: str) -> None:
     x, u = ours(np.array([3, 1, 2]), device), ours(np.array([3, 1, 2], np.uint8), device)
     assert x.dtype is sg.int64

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from ..dtypes import DType, bool_, float32, int64, uint8, uint16
+from ..dtypes import DType, bool_, float32, uint8, uint16, uint32
 from ..errors import DTypeError, ShapeError
 from ..graph import build
 from ..graph import node as nodes
@@ -391,14 +391,16 @@ IsFinite = record(
 And = record("And", "a & b.", np.bitwise_and, "{a} & {b}", arity=2, categories=DISCRETE)
 Or = record("Or", "a | b.", np.bitwise_or, "{a} | {b}", arity=2, categories=DISCRETE)
 Xor = record("Xor", "a ^ b.", np.bitwise_xor, "{a} ^ {b}", arity=2, categories=DISCRETE, wgsl_bool="{a} != {b}")
+# WGSL takes a width modulo 32, and refuses a constant one beyond; here, as in NumPy and PyTorch, all bits are shifted out, also by negative widths
 ShiftRight = record(
-    "ShiftRight", "a >> b, for b from 0 to 31, of int64 to 63.", np.right_shift,
-    lambda dtype: "{a} >> min({utype}({b}), {utype}(31u))" if dtype is int64 else "{a} >> {utype}({b})",
+    "ShiftRight", "a >> b; all bits go for b below 0 and beyond the width.", np.right_shift,
+    lambda dtype: "select({a} >> ({b} & {utype}(31u)), {utype}(0u), {b} > {utype}(31u))" if dtype is uint32
+    else "{a} >> min({utype}({b}), {utype}(31u))",
     arity=2, categories=INTEGERS, domain=(0, 9),
 )
 ShiftLeft = record(
-    "ShiftLeft", "a << b, for b from 0 to 31, of int64 to 63.", np.left_shift,
-    lambda dtype: "select({a} << {utype}({b}), {type}(0), {b} > {type}(31))" if dtype is int64 else "{a} << {utype}({b})",
+    "ShiftLeft", "a << b; all bits go for b below 0 and beyond the width.", np.left_shift,
+    "select({a} << ({utype}({b}) & {utype}(31u)), {type}(0), {utype}({b}) > {utype}(31u))",
     arity=2, categories=INTEGERS, domain=(0, 9),
 )
 Not = record(

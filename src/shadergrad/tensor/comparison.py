@@ -171,7 +171,7 @@ class ComparisonTensor(RecordTensor):
         return wrap(make(e.Not(), self._node))
 
     def bitwise_left_shift(self, other: ComparisonTensor | Number) -> Self:
-        """self << other, for shifts from 0 to 31. Raises DTypeError for bools and floats.
+        """self << other; 0 for shifts below 0 and beyond the width. Raises DTypeError for bools and floats.
 
         >>> sg.tensor([1, 3]).bitwise_left_shift(2)
         tensor([ 4, 12])
@@ -179,7 +179,7 @@ class ComparisonTensor(RecordTensor):
         return binary(e.ShiftLeft(), self, other)
 
     def bitwise_right_shift(self, other: ComparisonTensor | Number) -> Self:
-        """self >> other, for shifts from 0 to 31; negative numbers stay negative. Raises DTypeError for bools and
+        """self >> other; negative numbers stay negative, and shifts below 0 or beyond the width leave the sign. Raises DTypeError for bools and
         floats.
 
         >>> sg.tensor([12, -8]).bitwise_right_shift(2)

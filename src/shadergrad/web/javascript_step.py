@@ -39,12 +39,12 @@ BINARY = {
     "Add": "a + b", "Sub": "a - b", "Mul": "a * b", "Div": "a / b", "Pow": "a ** b", "Maximum": "Math.max(a, b)",
     "Minimum": "Math.min(a, b)", "Equal": "a === b ? 1 : 0", "NotEqual": "a !== b ? 1 : 0", "Less": "a < b ? 1 : 0",
     "LessEqual": "a <= b ? 1 : 0", "Greater": "a > b ? 1 : 0", "GreaterEqual": "a >= b ? 1 : 0", "And": "a & b", "Or": "a | b",
-    "Xor": "a ^ b", "ShiftRight": "a >> Math.min(b, 31)", "ShiftLeft": "a << b", "Atan2": "Math.atan2(a, b)", "Fmod": "a % b",
+    "Xor": "a ^ b", "ShiftRight": "a >> Math.min(b, 31)", "ShiftLeft": "b >>> 0 > 31 ? 0 : a << b", "Atan2": "Math.atan2(a, b)", "Fmod": "a % b",
 }  # fmt: skip
 OTHERWISE = {  # of results that are no floats
     ("Add", "bool"): "a | b", ("Mul", "bool"): "a & b", ("Cast", "bool"): "a !== 0 ? 1 : 0", ("Mul", "int32"): "Math.imul(a, b)",
     ("Mul", "uint32"): "Math.imul(a, b)", ("Not", "int32"): "~a", ("Not", "uint32"): "~a",
-    ("ShiftRight", "uint32"): "a >>> Math.min(b, 31)",
+    ("ShiftRight", "uint32"): "b > 31 ? 0 : a >>> b",
 }  # fmt: skip
 REDUCE = {
     "ReduceSum": ("0", "s + a"),
