@@ -204,6 +204,8 @@ def test_neighbours_on_a_contig_pair_within_the_distance_and_on_one_strand(tmp_p
     assert ("A4", "B4") in names(co.pair_alignments(a, b, "operon", loci=loci, any_strand=True))
     near = co.pair_alignments(a, b, "operon", loci=loci, distance=100)
     assert names(near) == [("qa", "qb"), ("A1", "B1")]
+    assert len(co.pair_alignments(a, b, "operon", loci=loci, distance=49).pairs) == 2  # bases 401 to 449 lie between
+    assert len(co.pair_alignments(a, b, "operon", loci=loci, distance=48).pairs) == 1
 
 
 def test_each_gene_takes_its_nearest_free_neighbour_and_a_genome_gives_one_pair(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import shadergrad.nn.functional as F
 from shadergrad import Tensor, nn
 from shadergrad.data import load_digits
 from shadergrad.logic import GroupSum, LogicNetwork, Thermometer
-from shadergrad.logic.circuit import Circuit, count_gates, equivalent, histogram, minimize
+from shadergrad.logic.circuit import Circuit, CircuitClassifier, count_gates, equivalent, histogram, minimize, save
 from shadergrad.train import Position, Prediction, Recipe, Settings, Trainable
 from shadergrad.train.prediction import classify_images, known_digits
 
@@ -83,13 +83,16 @@ def build(settings: Settings, device: str) -> Trainable:
         small = minimize(hardened)
         same = equivalent(hardened, small, patches=1 << 17)
         write_circuit(settings.out, hardened, small, "digits")
+        limits = Thermometer(PIXELS, THRESHOLDS).thresholds.detach().numpy()
+        save(CircuitClassifier(small, CLASSES, limits, TAU), settings.out / "classifier.json")
         complaint = gate_plot(histogram(hardened), histogram(small), settings.out / "gates.png")
         counts = count_gates(hardened)
         lines = [
             f"soft accuracy {100 * evaluate()['soft_accuracy']:.2f} %, hard accuracy {100 * hard_accuracy(small):.2f} % "
             f"by the simplified circuit (beside the hardened one: {same})",
             f"gates: {counts.all} in all, {counts.active} active, {counts.reachable} reachable, "
-            f"{counts.minimized} simplified; circuit.json, .c, .v, .wgsl, .dot, and hardened.json",
+            f"{counts.minimized} simplified; circuit.json, .c, .v, .wgsl, .dot, hardened.json, and classifier.json with "
+            "thresholds and counts",
         ]
         (settings.out / "report.md").write_text(_report(settings, lines, pictured=not complaint), encoding="utf-8")
         return lines + ([complaint] if complaint else [])
