@@ -375,3 +375,33 @@ def test_compositions_are_not_remembered_from_one_autocast_to_another() -> None:
         with sg.autocast("cpu", enabled=enabled):
             kinds.append(attention(x, x, x)[0].dtype.name)
     assert kinds == ["float32", "bfloat16"] * 2
+
+
+def test_activations_are_stored_in_halves_by_no_more_kernels(webgpu: str) -> None:
+    """Of a training step: what is between its kernels takes half of the memory, and casts have no kernels of their own."""
+    x, y = sg.randn(512, 64, device=webgpu), sg.arange(512, device=webgpu) % 10
+    found = []
+    for half in (False, True):
+        layers = sg.nn.Linear(64, 256), sg.nn.GELU(), sg.nn.Linear(256, 256), sg.nn.GELU(), sg.nn.Linear(256, 10)
+        model = sg.nn.Sequential(*layers).to(webgpu)
+        optimizer = sg.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(
+            x: sg.Tensor, y: sg.Tensor, model: Any = model, optimizer: Any = optimizer, half: bool = half
+        ) -> sg.Tensor:
+            optimizer.zero_grad()
+            with sg.autocast("webgpu", dtype=sg.bfloat16, enabled=half):
+                loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = sg.compile(step)
+        run(x, y)
+        plan = run.plan
+        large = [spec for spec in plan.buffers if spec.role == "temporary" and spec.size >= 512 * 64]
+        found.append((sum(plan.slots), len(plan.dispatches), {spec.dtype.name for spec in large}))
+    (before, kernels, _), (after, kernels_of_halves, dtypes) = found
+    assert after < 0.6 * before, found
+    assert kernels_of_halves <= kernels
+    assert dtypes == {"bfloat16"}
