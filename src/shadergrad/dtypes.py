@@ -244,11 +244,19 @@ _BY_NAME = {d.name: d for d in ALL}
 _BY_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
 
 
+class _Met:
+    halves: bool = False
+
+
+met = _Met()  # whether a program ever asked for halves: no tensor has them before, and operations need not look
+
+
 def parse_dtype(value: DType | str | type | np.dtype) -> DType:
     """The DType meant by a DType, its name, a NumPy type, or Python's bool, int, float."""
     if isinstance(value, DType):
         if type(value) is NamedDType:
             raise unavailable(value)
+        met.halves = met.halves or value.is_half
         return value
     if value is bool:
         return bool_
@@ -259,9 +267,9 @@ def parse_dtype(value: DType | str | type | np.dtype) -> DType:
     if value is complex:
         return complex64
     if isinstance(value, str) and value in _BY_NAME:
-        return _BY_NAME[value]
+        return parse_dtype(_BY_NAME[value])
     try:
-        return _BY_NUMPY[np.dtype(value)]
+        return parse_dtype(_BY_NUMPY[np.dtype(value)])
     except (TypeError, KeyError):
         raise DTypeError(f"unknown dtype {value!r}. Known: {', '.join(_BY_NAME)}.") from None
 

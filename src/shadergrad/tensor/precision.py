@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..dtypes import DType, float32, float64, promote
+from ..dtypes import DType, float32, float64, met, promote
 from ..errors import ArgumentError
 from ..graph.node import Node, mode
 from .base import TensorBase
@@ -93,6 +93,8 @@ def follows_policy(function: F, name: str) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         if here.kinds:
             return _under_autocast(function, name, args, kwargs)
+        if not met.halves:
+            return function(*args, **kwargs)
         for value in args:
             if isinstance(value, TensorBase) and value.dtype.is_half:
                 return _in_single(function, name, args, kwargs)
