@@ -10,7 +10,7 @@
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
 | SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
 | SHADERGRAD_CACHE | a folder, or off | folder of the plan cache (at most 256 MiB) and of the tables of `shadergrad tune`; unset: .cache/shadergrad in the home directory |
-| SHADERGRAD_CPU | reference, native | how the cpu device computes: reference: NumPy, one operation after another; native: compiled kernels, by llvmlite (`pip install "shadergrad[cpu]"`); unset: reference |
+| SHADERGRAD_CPU | auto, native, reference | how the cpu device computes: reference: NumPy, one operation after another; native: compiled kernels, by llvmlite (`pip install "shadergrad[cpu]"`); auto: native where llvmlite is installed; unset: auto |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | number of submissions in flight before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | folder of data sets and downloads; unset: .cache/shadergrad in the home directory |
@@ -30,6 +30,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -39,7 +40,7 @@ from .errors import ShadergradError
 DEBUG_TOPICS = ("kernels", "plan", "graph", "times")
 ENGINES = ("shaders", "torch", "numpy", "auto")  # of the backward pass
 WEBGPUS = ("auto", "wgpu", "dawn")  # implementations of WebGPU
-CPUS = ("reference", "native")  # how the cpu device computes
+CPUS = ("auto", "native", "reference")  # how the cpu device computes
 PREFIX = "SHADERGRAD_"
 
 
@@ -65,6 +66,11 @@ class Config:
     data_mirror: str | None
     torch_fallback: str
     require_webgpu: bool
+
+    @property
+    def native_cpu(self) -> bool:
+        """Whether the cpu device compiles what comes again."""
+        return self.cpu == "native" or (self.cpu == "auto" and find_spec("llvmlite") is not None)
 
     def kept(self, what: str) -> Path | None:
         """The folder of one kind of cached files; None if caching is off."""

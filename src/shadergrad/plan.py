@@ -425,7 +425,7 @@ def _numpy_operations(plan: Plan) -> Explanation:
 
 def _how_run() -> str:
     """Whether the cpu device fuses a plan's operations."""
-    return "none fused" if config.cpu == "reference" else "fused to native kernels where they come again"
+    return "fused to native kernels where they come again" if config.native_cpu else "none fused"
 
 
 def compact(shape: str) -> str:

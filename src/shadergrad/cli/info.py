@@ -34,8 +34,8 @@ def print_info(console: Console, *, verbose: bool = False) -> None:
     _section(console, "cpu", get_device("cpu").describe(), {})
     if llvm.installed() is None:
         console.out('  Compiled kernels for it, on all cores: pip install "shadergrad[cpu]"', highlight=False)
-    elif config.cpu == "reference":
-        console.out("  Compiled kernels for it, on all cores: SHADERGRAD_CPU=native", highlight=False)
+    elif not config.native_cpu:
+        console.out("  Compiled kernels for it, on all cores: SHADERGRAD_CPU=auto", highlight=False)
     if problem:
         console.out(f"\n{problem}", highlight=False)
     for adapter in found:

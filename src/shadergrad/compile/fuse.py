@@ -9,7 +9,7 @@ other only at its own position.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -82,8 +82,16 @@ def _of_other_rows(producer: Group, consumer: Group) -> Refusal:
 class Fuser:
     """The state of grouping one graph."""
 
-    def __init__(self, outputs: list[Node], target: Target, kept: Iterable[Node] = ()) -> None:
+    def __init__(
+        self,
+        outputs: list[Node],
+        target: Target,
+        kept: Iterable[Node] = (),
+        order_of: Callable[[Node], Any] = lambda reduction: None,
+    ) -> None:
+        """order_of: of a reduction, a key of the order in which it joins elements; those of another order have another kernel."""
         self.target = target
+        self.order_of = order_of
         self.kept = {id(n) for n in kept}  # products that someone may ask for later, whatever is fused with them
         reports = target.checked or any(
             isinstance(n.primitive, InRange) for n in topological(outputs, lambda n: n.inputs)
@@ -261,6 +269,8 @@ class Fuser:
             self.stored.pop(id(node), None)
         self._store(last)
         group = group_of(anchor, last)
+        if group.reduces:
+            group.order = self.order_of(anchor)
         if not group.reduces and has_epilogue(anchor) and last is not anchor and id(anchor) in self.kept:
             self._store(anchor)  # a backward pass may ask for the product itself
             group.roots = [anchor, last]
@@ -411,7 +421,7 @@ class Fuser:
         if not little and not self._elements_read(a) & self.buffers_read(b).keys():
             return None
         reduces = sorted([*a.reduces, *b.reduces], key=lambda n: self.rank[id(n)])
-        both = Group("row", [*a.roots, *b.roots], reduces, outer=a.outer, inner=a.inner, trailing=a.trailing)
+        both = replace(a, roots=[*a.roots, *b.roots], reduces=reduces)
         return both if self._fits_as(both, a, b) else None
 
     def _elements_read(self, group: Group) -> set[int]:
@@ -476,7 +486,7 @@ class Fuser:
         if not self._reads_in_place(consumer, producer, (row.outer, row.inner)):
             return Refusal(Why.ELSEWHERE)
         reduces = sorted([*producer.reduces, *consumer.reduces], key=lambda n: self.rank[id(n)])
-        return Group("row", roots, reduces, outer=row.outer, inner=row.inner, trailing=row.trailing)
+        return replace(row, roots=roots, reduces=reduces)
 
     def _reads_in_place(self, consumer: Group, producer: Group, rows: tuple[int, int] | None = None) -> bool:
         """Whether the consumer reads each element of what the producer computes only where it computes one itself."""

@@ -38,6 +38,7 @@ class Group:
     outer: int = 0
     inner: int = 0
     trailing: bool = False  # row: whether the reduced axes are the last ones, so that a row is contiguous
+    order: Any = None  # row: of which elements of a row are joined, where the target has several
     parts: list[Group] = field(default_factory=list)  # groups of the same archetype that share a dispatch
     tile: Tile | None = None  # of a product that shares a dispatch
 
@@ -51,9 +52,9 @@ class Group:
         return [n for part in self.parts or [self] for n in (part.dot, part.call) if n is not None]
 
     @property
-    def rows(self) -> tuple[Any, Any, bool]:
+    def rows(self) -> tuple[Any, Any, bool, Any]:
         """A key that is equal for row kernels over the same rows, regardless of the number of rows."""
-        return form(self.outer), form(self.inner), self.trailing
+        return form(self.outer), form(self.inner), self.trailing, self.order
 
     def has_rows_of(self, other: Group) -> bool:
         """Whether another kernel iterates over this one's rows: a row kernel with the same rows, or a map over the rows or their elements."""

@@ -1,5 +1,5 @@
 """The cpu device: NumPy, one graph node after another, or what `chains.py` makes of a plan. The reference for every other
-device. With SHADERGRAD_CPU=native programs that come again run as native kernels (native_cpu.py)."""
+device. Where llvmlite is installed, programs that come again run as native kernels (native_cpu.py), with the same bits."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from . import llvm, timing
 from .chains import Chain, Operation, Rows, broadcasting, chained, fold
 from .device import Device, Program, Storage, register_device
 from .native_cpu import Native
+from .native_operations import operation_of
 from .threads import pool
 
 COMES_AGAIN = 2  # the run of a program in which it is compiled
@@ -71,13 +72,18 @@ class CpuProgram(Program):
         self.plan = plan
         self.device = device
         primitives = [from_data({"primitive": k.primitive, **json.loads(k.parameters)}) for k in plan.kernels]
+        operations = [self._operation(p) for p in primitives]
         self._operations: list[Operation] = [
-            (primitives[d.kernel], d.buffers[:-1], d.buffers[-1:]) for d in plan.dispatches
+            (operations[d.kernel], d.buffers[:-1], d.buffers[-1:]) for d in plan.dispatches
         ]
         self._views = all(type(p).__module__.startswith(WITHOUT_TENSORS) for p in primitives)
         self._needed = {*plan.outputs, *plan.inputs}
         self._known, left = fold(broadcasting(self._operations, plan.buffers, self._needed))
         self._steps = _steps(chained(left, plan.buffers, self._needed), {*self._needed, *self._known})
+
+    def _operation(self, primitive: Primitive) -> Any:
+        """What computes a primitive."""
+        return primitive
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
         plan = self.plan
@@ -154,6 +160,9 @@ class NativeProgram(CpuProgram):
             self._compiled_in = 0
         self._native: Native | None = None
 
+    def _operation(self, primitive: Primitive) -> Any:
+        return operation_of(primitive)
+
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
         self._runs += 1
         if self._runs == self._compiled_in:
@@ -192,7 +201,7 @@ class CpuDevice(Device):
         return storage.handle.reshape(shape).copy()
 
     def load(self, plan: Plan) -> Program:
-        if config.cpu == "native":
+        if config.native_cpu:
             return NativeProgram(self, plan)
         return CpuProgram(self, plan)
 
@@ -200,7 +209,10 @@ class CpuDevice(Device):
         wanted = [*capture.outputs, *capture.keep]
         arrays: list[Any] = [None if n.storage is None else n.storage.handle.reshape(n.shape) for n in capture.order]
         with np.errstate(all="ignore"):
-            operations = [(primitive, operands, (result,)) for primitive, operands, result in capture.operations()]
+            form = operation_of if config.native_cpu else lambda primitive: primitive
+            operations = [
+                (form(primitive), operands, (result,)) for primitive, operands, result in capture.operations()
+            ]
             for primitive, operands, (result,), gone in _steps(operations, set(wanted)):
                 try:
                     arrays[result] = primitive.numpy(*[arrays[i] for i in operands])

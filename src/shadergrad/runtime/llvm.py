@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -141,6 +141,17 @@ def code() -> Code:
 
 
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)  # it lets the interpreter lock go
+Function = Callable[[int, int, int], Any]
+
+
+def functions(texts: Sequence[str]) -> list[Function]:
+    """What texts define, to be called with a table of buffers, and where a range begins and ends."""
+    return [FUNCTION(address) for address in code().addresses(texts)]
+
+
+def function(text: str) -> Function:
+    """What one text defines."""
+    return functions([text])[0]
 
 
 # -- what is kept on disk

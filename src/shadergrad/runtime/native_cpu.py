@@ -16,6 +16,7 @@ from ..compile.native.program import Step, Steps
 from ..compile.native.regions import Hosted
 from ..primitives.dot import Dot
 from . import llvm
+from .native_operations import laid, operation_of
 from .threads import pool
 
 ALIGNMENT = 64  # bytes
@@ -55,7 +56,7 @@ class Native:
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
-        self._code = [llvm.FUNCTION(a) for a in llvm.code().addresses(steps.texts)]
+        self._code = llvm.functions(steps.texts)
         self._offsets, self._bytes = self._place()
         self._tables(steps)
         self._base = -1
@@ -112,7 +113,7 @@ class Native:
         self._run_steps: list[tuple[Step, Any, int]] = []
         at = 0
         for step in steps.steps:
-            function = None if step.hosted is not None else self._code[step.kernel]
+            function = operation_of(step.hosted.of) if step.hosted is not None else self._code[step.kernel]
             self._run_steps.append((step, function, base + 8 * at))
             at += len(step.buffers)
 
@@ -138,10 +139,10 @@ class Native:
                 addresses[row] = _address(arrays[row])
             np.take(addresses, self._rows, out=self._table[: self._rows.size])
             for (step, function, table), dead in zip(self._run_steps, steps.dies, strict=True):
-                if function is not None:
+                if step.hosted is None:
                     pool.run(function, table, step.units, step.least)
                 else:
-                    self._host(step, arrays)
+                    self._host(step, function, arrays)
                 for row in dead:
                     arrays[row] = None
             return [arrays[row] for row in steps.outputs]
@@ -155,16 +156,16 @@ class Native:
             size *= n
         return shared[begin : begin + size].view(spec.dtype.numpy).reshape(spec.shape)
 
-    def _host(self, step: Step, arrays: list[Any]) -> None:
+    def _host(self, step: Step, operation: Any, arrays: list[Any]) -> None:
         """An operation of the interpreter."""
         hosted, (row,) = step.hosted, step.writes
         assert hosted is not None
-        given = [arrays[r] for r in step.reads]
+        given = hosted.seen([arrays[r] for r in step.reads])
         if _into(hosted):
-            hosted.numpy_into(given, arrays[row])
+            np.matmul(*map(laid, given), out=arrays[row])
             return
         spec = self.steps.rows[row]
-        array = np.asarray(hosted.numpy(*given), spec.dtype.numpy)
+        array = np.asarray(operation.numpy(*given), spec.dtype.numpy)
         places = self._late.get(row)
         if places is not None and places.size:
             array = np.ascontiguousarray(array)

@@ -51,8 +51,8 @@ def get_float32_matmul_precision() -> str:
 
 @checked
 def set_num_threads(int_: int) -> None:
-    """Let the cpu device use so many threads: native kernels (SHADERGRAD_CPU=native), and matrix products and linear algebra, which are
-    those of the BLAS of NumPy and SciPy.
+    """Let the cpu device use so many threads: native kernels (where llvmlite is installed), and matrix products and linear algebra,
+    which are those of the BLAS of NumPy and SciPy.
 
     All else runs on one thread. BLAS needs threadpoolctl; without it a warning says how to set the number before the program starts.
     Raises ArgumentError for a number below 1.

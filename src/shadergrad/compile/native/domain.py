@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ...graph.index import ZERO, Index, unflatten, variable
 from ...graph.node import Node
+from ...graph.primitive import Shape
 from ..groups import Group, row_position
 from ..render import Recorder
 
@@ -66,18 +67,29 @@ def domain_of(group: Group, is_buffer: Callable[[Node], bool]) -> Domain:
 def _of_rows(group: Group) -> Domain:
     if group.trailing:
         return Domain(group.outer, 1, group.inner, _lanes(group.inner))
-    node = group.reduces[0]
-    (x,) = node.inputs
-    axes = node.primitive.axes  # type: ignore[attr-defined]
-    last = next(a for a in reversed(range(x.ndim)) if x.shape[a] > 1)
-    if last not in axes:
-        return Domain(group.outer, 1, group.inner, _lanes(group.outer), columns=True)
+    node = group.reduces[0]  # the order of the others is the same
+    return domain_of_reduction(node.inputs[0].shape, node.primitive.axes)  # type: ignore[attr-defined]
+
+
+def domain_of_reduction(shape: Shape, axes: tuple[int, ...]) -> Domain:
+    """How elements of such an array are joined along axes, by whichever kernel: a sum has the same bits in each."""
+    inner = math.prod(shape[a] for a in axes)
+    outer = math.prod(shape) // inner
+    wide = [a for a in range(len(shape)) if shape[a] > 1]
+    if not wide or wide[-1] not in axes:
+        return Domain(outer, 1, inner, _lanes(outer), columns=True)
     run = 1  # the elements of a row that lie one after the other
-    for a in reversed(range(x.ndim)):
-        if a not in axes and x.shape[a] > 1:
+    for a in reversed(wide):
+        if a not in axes:
             break
-        run *= x.shape[a]
-    return Domain(group.outer, group.inner // run, run, _lanes(run))
+        run *= shape[a]
+    return Domain(outer, inner // run, run, _lanes(run))
+
+
+def order_of(node: Node) -> tuple[bool, int]:
+    """A key that is equal for reductions of the same rows whose elements are joined in the same order."""
+    domain = domain_of_reduction(node.inputs[0].shape, node.primitive.axes)  # type: ignore[attr-defined]
+    return domain.columns, domain.segments
 
 
 def _of_map(group: Group, is_buffer: Callable[[Node], bool]) -> Domain:

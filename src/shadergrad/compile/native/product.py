@@ -33,8 +33,84 @@ def serves_product(node: Node) -> bool:
     if not isinstance(primitive, Dot) or primitive.chunk or node.dtype is not float32:
         return False
     batch, m, k = node.inputs[0].shape
-    n = node.shape[2]
+    return serves_sizes(batch, m, node.shape[2], k)
+
+
+def serves_sizes(batch: int, m: int, n: int, k: int) -> bool:
+    """Whether products of that many m x n over k are computed by own kernels."""
     return batch >= FEWEST_BATCHES and n >= LANES and m * n * k <= LARGEST and k * n <= MOST_PACKED
+
+
+# The same products of operands that lie row by row, for all sizes: buffers are left, right, result and (m, n, k). Without tiles.
+ANY_SIZE = """define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {
+entry:
+  %left = load ptr, ptr %buffers
+  %right.at = getelementptr ptr, ptr %buffers, i64 1
+  %right = load ptr, ptr %right.at
+  %result.at = getelementptr ptr, ptr %buffers, i64 2
+  %result = load ptr, ptr %result.at
+  %sizes.at = getelementptr ptr, ptr %buffers, i64 3
+  %sizes = load ptr, ptr %sizes.at
+  %m = load i64, ptr %sizes
+  %n.at = getelementptr i64, ptr %sizes, i64 1
+  %n = load i64, ptr %n.at
+  %k.at = getelementptr i64, ptr %sizes, i64 2
+  %k = load i64, ptr %k.at
+  %last = sub i64 %n, 16
+  br label %each
+each:
+  %b = phi i64 [ %begin, %entry ], [ %b.next, %each.end ]
+  %row.first = mul i64 %b, %m
+  %place.first = mul i64 %b, %k
+  br label %rows
+rows:
+  %i = phi i64 [ 0, %each ], [ %i.next, %rows.end ]
+  %row = add i64 %row.first, %i
+  %row.left = mul i64 %row, %k
+  %row.result = mul i64 %row, %n
+  br label %columns
+columns:
+  %j.at = phi i64 [ 0, %rows ], [ %j.next, %columns.end ]
+  %j.past = icmp sgt i64 %j.at, %last
+  %j = select i1 %j.past, i64 %last, i64 %j.at
+  br label %along
+along:
+  %p = phi i64 [ 0, %columns ], [ %p.next, %along ]
+  %sum = phi <16 x float> [ zeroinitializer, %columns ], [ %sum.next, %along ]
+  %a.at = add i64 %row.left, %p
+  %a.address = getelementptr float, ptr %left, i64 %a.at
+  %a = load float, ptr %a.address, align 4
+  %a.first = insertelement <16 x float> poison, float %a, i32 0
+  %a.wide = shufflevector <16 x float> %a.first, <16 x float> poison, <16 x i32> zeroinitializer
+  %place = add i64 %place.first, %p
+  %place.right = mul i64 %place, %n
+  %r.at = add i64 %place.right, %j
+  %r.address = getelementptr float, ptr %right, i64 %r.at
+  %r = load <16 x float>, ptr %r.address, align 4
+  %sum.next = call <16 x float> @llvm.fma.v16f32(<16 x float> %a.wide, <16 x float> %r, <16 x float> %sum)
+  %p.next = add i64 %p, 1
+  %p.more = icmp slt i64 %p.next, %k
+  br i1 %p.more, label %along, label %columns.end
+columns.end:
+  %c.at = add i64 %row.result, %j
+  %c.address = getelementptr float, ptr %result, i64 %c.at
+  store <16 x float> %sum.next, ptr %c.address, align 4
+  %j.next = add i64 %j.at, 16
+  %j.more = icmp slt i64 %j.next, %n
+  br i1 %j.more, label %columns, label %rows.end
+rows.end:
+  %i.next = add i64 %i, 1
+  %i.more = icmp slt i64 %i.next, %m
+  br i1 %i.more, label %rows, label %each.end
+each.end:
+  %b.next = add i64 %b, 1
+  %b.more = icmp slt i64 %b.next, %end
+  br i1 %b.more, label %each, label %done
+done:
+  ret void
+}
+declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+"""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..fuse import Fuser
 from ..groups import Group
 from ..kernel import name_of
 from . import kernel
-from .domain import domain_of
+from .domain import domain_of, order_of
 from .product import ProductText, tiles_of
 from .regions import TARGET, Hosted, region_of
 
@@ -68,7 +68,7 @@ def steps_of(plan: Plan) -> Steps | None:
     wanted = list({id(n): n for n in region.outputs if n not in region.inputs}.values())
     if not wanted:
         return None
-    fuser = Fuser(wanted, TARGET)
+    fuser = Fuser(wanted, TARGET, order_of=order_of)
     groups = fuser.run()
     table = _Table(region.inputs, fuser)
     for group in _ordered(groups, fuser):

@@ -1,0 +1,245 @@
+"""Single operations of the interpreter with the bits that native kernels give. In: a primitive. Out: one with the same `numpy` to call.
+
+A program is interpreted before it is compiled (cpu.py), and an operation may run by itself or within a captured step: what it gives must not
+tell which. So the interpreter takes functions of float32 and small products from machine code, each text of which serves all sizes; adds
+float32 in float64 in the order of row kernels; and computes attention by the operations that native kernels are made of. Arithmetic is
+IEEE's in both. What BLAS is given lies in memory as native kernels have it: results of operations row by row, and views of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..compile.groups import Group
+from ..compile.native import kernel, product
+from ..compile.native.domain import LANES, Domain, domain_of_reduction
+from ..compile.native.regions import TARGET, VIEWS, attention_composed
+from ..compile.native.rules import OF_SINGLE
+from ..compile.rewrite import Rewriter
+from ..dtypes import float32, parse_dtype
+from ..graph.leaves import Alias, Constant, Iota, Placeholder
+from ..graph.node import Node, topological
+from ..graph.primitive import OWN, Primitive
+from ..primitives.attention import Attention, AttentionGradient
+from ..primitives.dot import Dot
+from ..primitives.elementwise import Pow
+from ..primitives.reduce import ReduceMax, ReduceMin, ReduceSum
+from . import llvm
+from .threads import pool
+
+FEWEST = 1 << 14  # elements that a thread takes
+
+
+class Operation:
+    """Base: an operation of the interpreter, whose result lies row by row."""
+
+    def __init__(self, of: Primitive) -> None:
+        self.of = of
+        self.name, self.kind, self.structural = of.name, of.kind, of.structural
+
+    def numpy(self, *arrays: Any) -> Any:
+        return np.asarray(self.of.numpy(*arrays), order="C")
+
+    def writer(self) -> Callable[..., Any]:
+        """What writes the value of arrays to another, `out`, which may be one of them."""
+        return self.of.writer()  # type: ignore[attr-defined]
+
+
+def operation_of(primitive: Any) -> Any:
+    """A primitive as the interpreter runs it beside native kernels; itself where that is no other."""
+    if type(primitive).__name__ in VIEWS or isinstance(primitive, Alias | Constant | Iota):
+        return primitive
+    if not type(primitive).__module__.startswith(OWN):
+        return Operation(primitive)
+    kind = next((k for k in _KINDS if isinstance(primitive, k)), None)
+    return Operation(primitive) if kind is None else _KINDS[kind](primitive)
+
+
+# -- functions of float32
+
+
+class _Function(Operation):
+    """By the kernel of one operation on one row, in machine code."""
+
+    def numpy(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        if x.dtype != np.float32 or not x.size:
+            return super().numpy(x)
+        out = np.empty(x.shape, np.float32)
+        self._into(x, out)
+        return out
+
+    def writer(self) -> Callable[..., Any]:
+        return self._write
+
+    def _write(self, x: np.ndarray, out: np.ndarray) -> None:
+        if x.dtype == np.float32 and x.shape == out.shape and out.flags.c_contiguous:
+            self._into(x, out)
+        else:
+            out[...] = self.numpy(x)
+
+    def _into(self, x: np.ndarray, out: np.ndarray) -> None:
+        x = np.asarray(x, order="C")
+        rest = x.size % LANES
+        whole = x.size - rest
+        function = _function(type(self.of))
+        if whole:
+            # threads' ranges overlap by some lanes, which would be functions of functions where x is written itself
+            _run(function, (x, out), whole, whole if np.may_share_memory(x, out) else FEWEST)
+        if rest:
+            ends = np.zeros(LANES, np.float32)
+            ends[:rest] = x.reshape(-1)[whole:]
+            _run(function, (ends, ends), LANES, LANES)
+            out.reshape(-1)[whole:] = ends[:rest]
+
+
+@cache
+def _function(kind: type[Primitive]) -> llvm.Function:
+    x = Node(Placeholder(0, (LANES,), float32), (), (LANES,), float32, "cpu")
+    y = Node(kind(), (x,), (LANES,), float32, "cpu")
+    text = kernel.write(Group("map", [y], size=LANES), Domain(1, 1, LANES, LANES, flat=True), lambda n: n is x).text
+    return llvm.function(text)
+
+
+def _run(function: llvm.Function, arrays: tuple[np.ndarray, ...], units: int, least: int) -> None:
+    table = np.array([a.ctypes.data for a in arrays], np.uint64)
+    pool.run(function, table.ctypes.data, units, least)
+
+
+# -- reductions
+
+
+class _Reduction(Operation):
+    """In the order in which row kernels join elements; sums of floats in float64."""
+
+    def numpy(self, *arrays: Any) -> Any:
+        (x,) = arrays
+        axes = self.of.axes  # type: ignore[attr-defined]
+        shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+        count = math.prod(x.shape[a] for a in axes)
+        if x.dtype.kind != "f" or x.dtype.itemsize < 4 or not x.size:
+            return super().numpy(x)
+        if count == 1:
+            return x.reshape(shape)
+        is_sum = isinstance(self.of, ReduceSum)
+        join = np.add if is_sum else np.maximum if isinstance(self.of, ReduceMax) else np.minimum
+        start = self.of.identity(parse_dtype(x.dtype))  # type: ignore[attr-defined]
+        found = _joined(x, axes, join, start, np.dtype(np.float64) if is_sum else x.dtype)
+        return found.astype(x.dtype).reshape(shape)
+
+
+def _joined(x: np.ndarray, axes: tuple[int, ...], join: np.ufunc, start: float, dtype: np.dtype[Any]) -> np.ndarray:
+    """One result a row. NumPy joins one after the other along an axis that is not the last of an array."""
+    domain = domain_of_reduction(x.shape, axes)
+    kept = tuple(a for a in range(x.ndim) if a not in axes)
+    if domain.columns:
+        rows = x.transpose((*axes, *kept)).reshape(domain.inner, domain.outer)
+        return join.reduce(np.ascontiguousarray(rows, dtype), axis=0, initial=start)
+    rows = x.transpose((*kept, *axes)).reshape(domain.outer, domain.segments, domain.inner)
+    lanes = domain.lanes
+    full, rest = divmod(domain.inner, lanes)
+    blocks = np.full((domain.outer, domain.segments, full + bool(rest), lanes), start, dtype)
+    blocks[:, :, :full] = rows[:, :, : full * lanes].reshape(domain.outer, domain.segments, full, lanes)
+    if rest:  # the last elements of a row are the last of the last lanes
+        blocks[:, :, full, lanes - rest :] = rows[:, :, full * lanes :]
+    found = join.reduce(blocks.reshape(domain.outer, -1, lanes), axis=1, initial=start)
+    while lanes > 1:
+        lanes //= 2
+        found = join(found[:, :lanes], found[:, lanes : 2 * lanes])
+    return found
+
+
+# -- products
+
+
+class _Product(Operation):
+    """Small products of a batch by machine code, which adds from the first element of the contraction to the last; others by BLAS."""
+
+    def numpy(self, *arrays: Any) -> Any:
+        a, b = arrays
+        (batch, m, k), n = a.shape, b.shape[2]
+        if self.of.chunk or a.dtype != np.float32 or not product.serves_sizes(batch, m, n, k):  # type: ignore[attr-defined]
+            return super().numpy(laid(a), laid(b))
+        a, b = np.asarray(a, order="C"), np.asarray(b, order="C")
+        out, sizes = np.empty((batch, m, n), np.float32), np.array([m, n, k])
+        _run(_product(), (a, b, out, sizes), batch, max(1, FEWEST // (m * n)))
+        return out
+
+
+@cache
+def _product() -> llvm.Function:
+    return llvm.function(product.ANY_SIZE)
+
+
+def laid(x: np.ndarray) -> np.ndarray:
+    """An array of matrices whose axes of one element have the strides that its shape gives: BLAS is called by strides."""
+    if x.flags.c_contiguous:
+        return x.reshape(-1).reshape(x.shape)
+    turned = x.swapaxes(-1, -2)
+    return turned.reshape(-1).reshape(turned.shape).swapaxes(-1, -2) if turned.flags.c_contiguous else x
+
+
+# -- what is composed
+
+
+class _Power(Operation):
+    """One exponent for all elements, as native kernels compute it where they know it."""
+
+    def numpy(self, *arrays: Any) -> Any:
+        x, exponent = arrays
+        if x.dtype.kind == "f" and exponent.size and (exponent == exponent.flat[0]).all():
+            rule = _POWERS.get(float(exponent.flat[0]))
+            if rule is not None:
+                return np.array(np.broadcast_to(rule(x), np.broadcast_shapes(x.shape, exponent.shape)))
+        return super().numpy(x, exponent)
+
+    def writer(self) -> Callable[..., Any]:
+        def write(x: np.ndarray, exponent: np.ndarray, out: np.ndarray) -> None:
+            out[...] = self.numpy(x, exponent)
+
+        return write
+
+
+_POWERS: dict[float, Callable[[Any], Any]] = {
+    1.0: lambda x: x,
+    2.0: lambda x: x * x,
+    3.0: lambda x: x * x * x,
+    0.5: np.sqrt,
+    -1.0: lambda x: x.dtype.type(1) / x,
+}
+
+
+class _Attention(Operation):
+    """By its own operations, where native kernels do so."""
+
+    def numpy(self, *arrays: Any) -> Any:
+        dtypes = [parse_dtype(a.dtype) for a in arrays]
+        given = tuple(
+            Node(Placeholder(k, a.shape, d), (), a.shape, d, "cpu")
+            for k, (a, d) in enumerate(zip(arrays, dtypes, strict=True))
+        )
+        composed = attention_composed(Rewriter((), "cpu", TARGET), self.of, given)
+        if composed is None:
+            return super().numpy(*arrays)
+        values: dict[int, Any] = {id(n): a for n, a in zip(given, arrays, strict=True)}
+        for node in topological([composed], lambda n: n.inputs):
+            if id(node) not in values:
+                values[id(node)] = operation_of(node.primitive).numpy(*(values[id(i)] for i in node.inputs))
+        return values[id(composed)]
+
+
+_KINDS: dict[type[Primitive], type[Operation]] = {
+    **dict.fromkeys(OF_SINGLE, _Function),
+    ReduceSum: _Reduction,
+    ReduceMax: _Reduction,
+    ReduceMin: _Reduction,
+    Dot: _Product,
+    Pow: _Power,
+    Attention: _Attention,
+    AttentionGradient: _Attention,
+}

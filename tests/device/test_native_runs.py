@@ -1,0 +1,230 @@
+"""With native kernels a program has the same bits from its first run to its last, and an operation by itself those that it has in a
+captured step: what is compiled, planned and interpreted, or evaluated node by node, is compared bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+import shadergrad as sg
+from cases import CASES, Case
+from helpers import assert_same_bits, leaves_of, results_of
+from shadergrad.compile import simplify
+from shadergrad.compile.native import exact_rules, program
+from shadergrad.drive import execute
+from shadergrad.drive.execute import programs
+from shadergrad.runtime import cpu, llvm, native_operations
+from test_random_graphs import random_graphs
+
+pytestmark = [
+    pytest.mark.skipif(llvm.installed() is None, reason='llvmlite is not installed: pip install "shadergrad[cpu]"'),
+    pytest.mark.filterwarnings("ignore:.*degrees of freedom.*"),
+]
+NEVER = 1 << 30
+RUNS = {
+    "compiled": (1, NEVER),
+    "planned": (NEVER, NEVER),
+    "evaluated": (NEVER, 0),
+}  # when compiled, and how long a graph needs no plan
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Say how programs run from here on."""
+    monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu="native"))
+
+    def choose(how: str) -> None:
+        comes_again, long = RUNS[how]
+        monkeypatch.setattr(cpu, "COMES_AGAIN", comes_again)
+        monkeypatch.setattr(cpu, "LITTLE_COMES_AGAIN", comes_again)
+        monkeypatch.setattr(execute, "LONG", long)
+        programs.clear()
+
+    yield choose
+    programs.clear()
+
+
+def without_nan(x: np.ndarray) -> np.ndarray:
+    """NaNs have any sign."""
+    return np.where(np.isnan(x), 1, x).astype(x.dtype) if x.dtype.kind == "f" else x
+
+
+def assert_the_same_in_every_run(runs: Callable[[str], None], run: Callable[[], list[np.ndarray]], what: str) -> None:
+    found = {}
+    for how in RUNS:
+        runs(how)
+        found[how] = run()
+    for how in ("planned", "evaluated"):
+        for k, (actual, compiled) in enumerate(zip(found[how], found["compiled"], strict=True)):
+            assert_same_bits(without_nan(actual), without_nan(compiled), f"{what}: result {k}, {how}")
+
+
+BOTH = [(c, sg.float32) for c in CASES] + [(c, sg.float64) for c in CASES[::8]]  # float64 has fewer kernels of its own
+
+
+@pytest.mark.parametrize(("case", "dtype"), BOTH, ids=[f"{c.id}-{d.name}" for c, d in BOTH])
+def test_operators(case: Case, dtype: Any, runs: Any) -> None:
+    def run() -> list[np.ndarray]:
+        results = results_of(case, sg, leaves_of(case, case.arrays(), "cpu", dtype))
+        sg.sync("cpu")
+        return [r.detach().numpy() for several in results.values() for r in several]
+
+    assert_the_same_in_every_run(runs, run, case.id)
+
+
+@seed(12)
+@settings(
+    max_examples=60,
+    derandomize=False,
+    deadline=None,
+    phases=(Phase.generate,),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+@given(graph=random_graphs())
+def test_random_graphs(graph: Any, runs: Any) -> None:
+    assert_the_same_in_every_run(runs, lambda: graph.run("cpu"), repr(graph))
+
+
+# -- trainings
+
+Layers = sg.nn.Sequential
+
+
+class Encoder(sg.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = sg.nn.TransformerEncoder(
+            sg.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu"), 2
+        )
+        self.last = sg.nn.Linear(32, 19)
+
+    def forward(self, x: sg.Tensor) -> sg.Tensor:
+        return self.last(self.layers(x).mean(1))
+
+
+class Attention(sg.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = sg.nn.Linear(32, 96), sg.nn.Linear(32, 19)
+
+    def forward(self, x: sg.Tensor) -> sg.Tensor:
+        q, k, v = self.first(x).reshape(4, 20, 3, 4, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        y = sg.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.last(y.transpose(1, 2).reshape(4, 20, 32).mean(1))
+
+
+class Recurrent(sg.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = sg.nn.LSTM(12, 24, batch_first=True), sg.nn.Linear(24, 19)
+
+    def forward(self, x: sg.Tensor) -> sg.Tensor:
+        return self.last(self.first(x)[0][:, -1])
+
+
+nn = sg.nn
+MODELS: dict[str, tuple[Callable[[], sg.nn.Module], tuple[int, ...]]] = {
+    "layers": (
+        lambda: Layers(nn.Linear(33, 257), nn.GELU(), nn.LayerNorm(257), nn.Dropout(0.1), nn.Linear(257, 19)),
+        (64, 33),
+    ),
+    "images": (
+        lambda: Layers(
+            nn.Conv2d(1, 8, 3, padding=1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(8, 16, 3),
+            nn.Tanh(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(16, 19),
+        ),
+        (16, 1, 14, 14),
+    ),
+    "encoder": (Encoder, (8, 10, 32)),
+    "attention": (Attention, (4, 20, 32)),
+    "recurrent": (Recurrent, (6, 9, 12)),
+}
+
+
+def trained(name: str, how: str) -> list[np.ndarray]:
+    """Losses and parameters of four steps: captured, in a loop, or in pieces of which each is read."""
+    sg.manual_seed(0)
+    make, shape = MODELS[name]
+    model, rng = make(), np.random.default_rng(0)
+    optimizer = sg.optim.AdamW(model.parameters(), lr=1e-2)
+    x, y = sg.tensor(rng.standard_normal(shape).astype(np.float32)), sg.tensor(rng.integers(0, 19, shape[0]))
+
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        out = model(x)
+        if how == "pieces":
+            out.detach().numpy()
+        loss = sg.nn.functional.cross_entropy(out, y)
+        if how == "pieces":
+            loss.item()
+        loss.backward()
+        if how == "pieces":
+            for p in model.parameters():
+                p.grad.numpy()
+        optimizer.step()
+        return loss
+
+    step = sg.compile(step) if how == "captured" else step
+    losses = [step(x, y).item() for _ in range(4)]
+    return [np.array(losses), *(p.detach().numpy() for p in model.parameters())]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_trainings(name: str, runs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs("compiled")
+    expected = trained(name, "captured")
+    for how in ("captured", "loop", "pieces"):
+        for comes_again in (1, 3, NEVER):
+            runs("planned")
+            monkeypatch.setattr(cpu, "COMES_AGAIN", comes_again)
+            monkeypatch.setattr(cpu, "LITTLE_COMES_AGAIN", comes_again)
+            for k, (actual, wanted) in enumerate(zip(trained(name, how), expected, strict=True)):
+                assert_same_bits(actual, wanted, f"{how}, compiled in run {comes_again}, value {k}")
+
+
+# -- faults: an interpreter with bits of its own is seen
+
+
+def _numpys(self: Any, *arrays: Any) -> Any:
+    return self.of.numpy(*arrays)
+
+
+FAULTS: dict[str, tuple[Any, str, Any]] = {
+    "functions are NumPy's": (native_operations._Function, "numpy", _numpys),
+    "sums are NumPy's": (native_operations._Reduction, "numpy", _numpys),
+    "small products are of BLAS": (native_operations._Product, "numpy", _numpys),
+    "powers are NumPy's": (native_operations._Power, "numpy", _numpys),
+    "rows of another order share a kernel": (program, "order_of", lambda node: None),
+    "constants are folded by NumPy": (exact_rules, "RULES", simplify.RULES),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_seen(fault: str, runs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x = sg.tensor(rng.standard_normal((40, 371)).astype(np.float32))
+    wide, tall = (sg.tensor(rng.standard_normal(s).astype(np.float32)) for s in ((5, 20, 64), (5, 64, 37)))
+    parts, columns = (sg.tensor(rng.standard_normal(s), dtype=sg.float64) for s in ((40, 6, 80), (3200, 6)))
+
+    def run() -> list[np.ndarray]:
+        both = sg.compile(lambda a, b: (a.sum((0, 2)), b.sum(0)))  # as many rows of as many elements
+        found = [x.exp(), (x * 1e3).sum(1), (x * 1e3).sum(0), wide @ tall, x.abs() ** 3, *both(parts, columns)]
+        found += [x[0, :k] * x.new_full((k,), k / 7).exp() for k in range(1, 30)]  # each a graph of its own
+        return [f.numpy() for f in found]
+
+    assert_the_same_in_every_run(runs, run, "without a fault")
+    monkeypatch.setattr(*FAULTS[fault])
+    with pytest.raises(AssertionError):
+        assert_the_same_in_every_run(runs, run, fault)
