@@ -172,6 +172,7 @@ def trained(name: str, how: str) -> list[np.ndarray]:
         loss.backward()
         if how == "pieces":
             for p in model.parameters():
+                assert p.grad is not None
                 p.grad.numpy()
         optimizer.step()
         return loss
