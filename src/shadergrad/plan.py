@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -394,7 +394,7 @@ def _numpy_table(plan: Plan) -> Explanation:
     ]
     below = (
         f"{len(plan.dispatches)} NumPy operations over {len(plan.buffers)} arrays, "
-        f"{sum(nbytes for _, nbytes, *_ in found.values()):,} bytes of results, {_how_run()}; "
+        f"{sum(nbytes for _, nbytes, *_ in found.values()):,} bytes of results, {_how_run(plan)}; "
         "a GPU's: step.portable(...).plan"
     )
     return Explanation(("operation", "largest result", "which is from", "times", "bytes of results"), rows, 3, below)
@@ -417,15 +417,19 @@ def _numpy_operations(plan: Plan) -> Explanation:
         )
         made[result] = n
     below = (
-        f"{len(plan.dispatches)} NumPy operations, with those that they read results of; {_how_run()}. Why a GPU's kernels are "
+        f"{len(plan.dispatches)} NumPy operations, with those that they read results of; {_how_run(plan)}. Why a GPU's kernels are "
         "not one: step.portable(...).plan.explain(why=True)"
     )
     return Explanation(("#", "operation", "from", "result", "reads"), rows, 5, below)
 
 
-def _how_run() -> str:
-    """Whether the cpu device fuses a plan's operations."""
-    return "fused to native kernels where they come again" if config.native_cpu else "none fused"
+native_kernels: list[Callable[[Plan], str]] = []  # what the cpu device says of its kernels for a plan: it adds itself
+
+
+def _how_run(plan: Plan) -> str:
+    """Whether the cpu device fuses a plan's operations, and to what."""
+    told = [tell(plan) for tell in native_kernels] if config.native_cpu else []
+    return told[0] if told else "none fused"
 
 
 def compact(shape: str) -> str:

@@ -313,7 +313,7 @@ def test_no_memory_is_said_in_words(computes: Any, monkeypatch: pytest.MonkeyPat
     computes("native")
     x = sg.tensor(np.ones(100, np.float32))
 
-    def run(self: Any, inputs: Any) -> Any:
+    def run(self: Any, *of: Any) -> Any:
         raise MemoryError("nothing left")
 
     monkeypatch.setattr(cpu.Native, "run", run)
@@ -327,7 +327,44 @@ def test_explanations_say_that_operations_are_fused(computes: Any, monkeypatch: 
     monkeypatch.setattr(plan, "config", replace(plan.config, cpu="reference"))
     assert "none fused" in str(step.explain())
     monkeypatch.setattr(plan, "config", replace(plan.config, cpu="native"))
-    assert "fused to native kernels where they come again" in str(step.explain())
+    assert "fused to 1 native kernel where they come again" in str(step.explain())
+    sums = sg.compile(lambda x: (x * 2).exp().cumsum(0) + 1)
+    sums(sg.tensor(np.ones(4, np.float32)))
+    assert "fused to 2 native kernels and 1 operation of NumPy (" in str(sums.explain(why=True))
+    monkeypatch.setattr(cpu, "MOST_OF_SMALL", 1)
+    assert "none fused: so many operations" in str(step.explain())
+
+
+def test_a_profile_names_native_kernels_and_where_they_are_from(computes: Any) -> None:
+    computes("native")
+    model = sg.nn.Sequential(sg.nn.Linear(40, 30), sg.nn.Softmax(-1))
+    step = sg.compile(lambda x: model(x) * 2)
+    x = sg.tensor(np.ones((50, 40), np.float32))
+    expected = step(x).detach().numpy()
+    with sg.profile() as found:
+        assert_same_bits(step(x).detach().numpy(), expected)
+    rows = {row.archetype: row for row in found.kernels()}
+    assert {"numpy", "native row"} <= rows.keys(), found
+    assert rows["native row"].shape == "50 x 30"
+    assert "1" in rows["native row"].origin.name
+
+
+def test_what_llvm_does_not_take_is_said_in_words(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "literal", lambda value, kind: kernel.Value("no number", kind, constant=True))
+    computes("native")
+    with pytest.raises(
+        llvm.NativeCodeError, match=r"(?s)LLVM does not take a native kernel: .*Hint: SHADERGRAD_CPU=reference"
+    ):
+        sg.tensor(np.ones((5, 7), np.float32)).sum(1).numpy()
+
+
+def test_an_llvm_that_does_not_load_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise OSError("libllvmlite.so: wrong ELF class")
+
+    monkeypatch.setattr(llvm, "Code", broken)
+    with pytest.raises(llvm.NativeCodeError, match=r"does not work here: .*wrong ELF class.*Hint"):
+        llvm.code.__wrapped__()
 
 
 TEXT = """define void @kernel(ptr %buffers, i64 %begin, i64 %end) {

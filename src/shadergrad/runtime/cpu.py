@@ -4,19 +4,23 @@ device. Where llvmlite is installed, programs that come again run as native kern
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..compile.native.program import steps_of
+from .. import plan as plans
+from ..compile.native.program import Row, Steps, steps_of
+from ..compile.native.program import Step as NativeStep
 from ..config import config
 from ..dtypes import DType
 from ..errors import OutOfMemoryError
+from ..explanation import merged
 from ..graph.capture import Capture
 from ..graph.primitive import WITHOUT_TENSORS, Primitive, from_data
-from ..plan import Kernel, Plan
+from ..plan import Kernel, Plan, count
 from ..system import interrupts
 from ..system.optional_packages import require
 from ..target import NUMPY
@@ -156,7 +160,7 @@ class NativeProgram(CpuProgram):
         self._runs = 0
         small = all(spec.size < LARGE for spec in plan.buffers)
         self._compiled_in = LITTLE_COMES_AGAIN if small and len(plan.dispatches) < MANY else COMES_AGAIN
-        if small and len(plan.dispatches) > MOST_OF_SMALL:
+        if _stays(plan):
             self._compiled_in = 0
         self._native: Native | None = None
 
@@ -168,17 +172,58 @@ class NativeProgram(CpuProgram):
         if self._runs == self._compiled_in:
             steps = steps_of(self.plan)
             self._native = None if steps is None else Native(steps)
-        if self._native is None or timing.listeners:
+        if self._native is None:
             return super().run(inputs, into)
         plan = self.plan
         given = [s.handle.reshape(plan.buffers[row].shape) for row, s in zip(plan.inputs, inputs, strict=True)]
         with np.errstate(all="ignore"):
             try:
-                found = self._native.run(given)
+                found = self._native.run(given, self._teller(self._native.steps.rows) if timing.listeners else None)
             except MemoryError as error:
                 raise OutOfMemoryError(f"the host has no memory for {plan!r}: {error}.") from error
         arrays = dict(zip(plan.outputs, found, strict=True))
         return self._give_all(arrays, dict(zip(plan.inputs, inputs, strict=True)), into)
+
+    def _teller(self, rows: Sequence[Row]) -> Callable[[NativeStep, float, float], None]:
+        """What tells who listens of each step of a run."""
+        run, origins = timing.next_run(), timing.origins(len(self.plan.dispatches))
+
+        def told(step: NativeStep, start: float, seconds: float) -> None:
+            archetype, _, shape = step.shape.partition(" ")
+            kernel = Kernel(step.name, f"native {archetype}", (), shape=shape)
+            if step.hosted is not None:
+                shape = " x ".join(map(str, rows[step.writes[0]].shape)) or "1"
+                kernel = Kernel(step.name, "numpy", (), shape=shape)
+            origin = merged(origins[k] for k in step.places)
+            timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run, origin))
+
+        return told
+
+
+def _stays(plan: Plan) -> bool:
+    """Whether a program is never compiled, because that takes too long."""
+    return len(plan.dispatches) > MOST_OF_SMALL and all(spec.size < LARGE for spec in plan.buffers)
+
+
+def native_kernels(plan: Plan) -> str:
+    """What a program of the cpu device becomes when it comes again, for people."""
+    if _stays(plan):
+        return f"none fused: so many operations on fewer than {LARGE:,} elements each would take long to compile"
+    steps = steps_of(plan)
+    if steps is None:
+        return "none fused: an array has no elements, or nothing is computed"
+    return f"fused to {told_of(steps)} where they come again"
+
+
+def told_of(steps: Steps) -> str:
+    """How many steps there are of each kind."""
+    numpy = Counter(step.hosted.of.name for step in steps.steps if step.hosted is not None)
+    native = count(len(steps.steps) - numpy.total(), "native kernel")
+    names = ", ".join(f"{name} {n}" for name, n in numpy.most_common())
+    return f"{native} and {count(numpy.total(), 'operation')} of NumPy ({names})" if numpy else native
+
+
+plans.native_kernels.append(native_kernels)
 
 
 class CpuDevice(Device):

@@ -37,6 +37,11 @@ class CodeCacheError(ShadergradError, OSError):
     """Machine code that cannot be kept."""
 
 
+class NativeCodeError(ShadergradError, RuntimeError):
+    """LLVM does not compile, or not this."""
+
+
+HINT = 'Hint: SHADERGRAD_CPU=reference computes with NumPy; "shadergrad info" gives what to report.'
 files = PrivateFiles(
     "compiled kernels on disk are not used: {} {}, and they are code that this process runs.",
     CodeCacheWarning,
@@ -124,7 +129,10 @@ class Code:
     def _optimized(self, text: str, machine: Any) -> Any:
         """The module of a text for a processor. Loops are vectors already, so LLVM looks for none."""
         llvm = self._llvm
-        module = llvm.parse_assembly(text, llvm.create_context())
+        try:
+            module = llvm.parse_assembly(text, llvm.create_context())
+        except RuntimeError as error:
+            raise NativeCodeError(f"LLVM does not take a native kernel: {str(error).strip()}. {HINT}") from error
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
         options = llvm.create_pipeline_tuning_options(speed_level=LEVEL)
@@ -136,8 +144,13 @@ class Code:
 
 @cache
 def code() -> Code:
-    """The compiler of this process. Raises ImportError where llvmlite is absent."""
-    return Code()
+    """The compiler of this process. Raises NativeCodeError where llvmlite is absent or does not work here."""
+    try:
+        return Code()
+    except (ImportError, OSError, RuntimeError) as error:
+        raise NativeCodeError(
+            f"llvmlite, which compiles for the cpu device, does not work here: {error}. {HINT}"
+        ) from error
 
 
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)  # it lets the interpreter lock go

@@ -7,7 +7,7 @@ each lies is decided once, by how long it lives. Outputs are new arrays: others 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from ..compile.native.program import Step, Steps
 from ..compile.native.regions import Hosted
 from ..primitives.dot import Dot
-from . import llvm
+from . import llvm, timing
 from .native_operations import laid, operation_of
 from .threads import pool
 
@@ -119,8 +119,10 @@ class Native:
 
     # -- a run
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs, for inputs in row-major order."""
+    def run(
+        self, inputs: Sequence[np.ndarray], told: Callable[[Step, float, float], None] | None = None
+    ) -> list[np.ndarray]:
+        """The outputs, for inputs in row-major order. told: is called after each step, with when it began and how long it took."""
         steps = self.steps
         nested = memory.in_use
         shared = memory.take(self._bytes)
@@ -139,10 +141,13 @@ class Native:
                 addresses[row] = _address(arrays[row])
             np.take(addresses, self._rows, out=self._table[: self._rows.size])
             for (step, function, table), dead in zip(self._run_steps, steps.dies, strict=True):
+                start = 0.0 if told is None else timing.now()
                 if step.hosted is None:
                     pool.run(function, table, step.units, step.least)
                 else:
                     self._host(step, function, arrays)
+                if told is not None:
+                    told(step, start, timing.now() - start)
                 for row in dead:
                     arrays[row] = None
             return [arrays[row] for row in steps.outputs]

@@ -7,7 +7,7 @@ inputs first. A row that is no output lives from the step that writes it to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...dtypes import DType
 from ...graph.node import Node
@@ -35,6 +35,7 @@ class Step:
     """A function over rows of the table, or an operation of the interpreter, whose result is its last row.
 
     kernel: the number of the text. units: what ranges are made of, of `unit` elements each. least: the units of a range at least.
+    places: the dispatches of the plan that compute what it writes or joins, for people.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Step:
     least: int = 1
     buffers: tuple[int, ...] = ()
     shape: str = ""
+    places: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ def steps_of(plan: Plan) -> Steps | None:
     table = _Table(region.inputs, fuser)
     for group in _ordered(groups, fuser):
         table.add(group)
+        found = dict.fromkeys(region.places[id(n)] for n in group.nodes if id(n) in region.places)
+        table.steps[-1] = replace(table.steps[-1], places=tuple(found))
     outputs = tuple(table.row(n) for n in region.outputs)
     return table.finish(len(region.inputs), outputs)
 

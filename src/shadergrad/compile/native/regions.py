@@ -55,10 +55,14 @@ class Hosted(Call):
 
 @dataclass(frozen=True)
 class Region:
-    """A graph: its inputs in the order of the plan's, and its outputs. Equal outputs are one node; an output may be an input."""
+    """A graph: its inputs in the order of the plan's, and its outputs. Equal outputs are one node; an output may be an input.
+
+    places: of nodes, by id, the dispatches of the plan that they come from.
+    """
 
     inputs: list[Node]
     outputs: list[Node]
+    places: dict[int, int]
 
 
 def region_of(plan: Plan) -> Region | None:
@@ -72,14 +76,17 @@ def region_of(plan: Plan) -> Region | None:
         spec = plan.buffers[row]
         nodes[row] = Node(Placeholder(position, spec.shape, spec.dtype), (), spec.shape, spec.dtype, "cpu")
         inputs.append(nodes[row])
+    made = []
     for d in plan.dispatches:
         spec = plan.buffers[d.buffers[-1]]
         given = tuple(nodes[b] for b in d.buffers[:-1])
         nodes[d.buffers[-1]] = Node(primitives[d.kernel], given, spec.shape, spec.dtype, "cpu")
+        made.append(nodes[d.buffers[-1]])
     wanted = [nodes[row] for row in plan.outputs]
-    new = Rewriter((attention_composed, *exact_rules.RULES), "cpu", TARGET).rewrite(wanted)
-    outputs = _hosted([new[id(n)] for n in wanted])
-    return Region(inputs, outputs)
+    rewriter = Rewriter((attention_composed, *exact_rules.RULES), "cpu", TARGET)
+    new = rewriter.rewrite(wanted, made)
+    outputs, places = _hosted([new[id(n)] for n in wanted], rewriter.places)
+    return Region(inputs, outputs, places)
 
 
 def attention_composed(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -114,9 +121,10 @@ def serves(node: Node) -> bool:
     return isinstance(primitive, Constant | Iota | View | Pad | PadAt | SliceAt | Threefry)
 
 
-def _hosted(outputs: list[Node]) -> list[Node]:
-    """The graph with calls for what stays with the interpreter."""
+def _hosted(outputs: list[Node], places: dict[int, int]) -> tuple[list[Node], dict[int, int]]:
+    """The graph with calls for what stays with the interpreter, and the places of its nodes."""
     new: dict[int, Node] = {}
+    found: dict[int, int] = {}
     for node in topological(outputs, lambda n: n.inputs):
         if isinstance(node.primitive, Placeholder):
             new[id(node)] = node
@@ -127,8 +135,10 @@ def _hosted(outputs: list[Node]) -> list[Node]:
             behind = [_behind_views(i) for i in given]
             primitive = Hosted(node.primitive, tuple(views for _, views in behind))
             given = tuple(n for n, _ in behind)
-        new[id(node)] = Node(primitive, given, node.shape, node.dtype, "cpu")
-    return [new[id(n)] for n in outputs]
+        copied = new[id(node)] = Node(primitive, given, node.shape, node.dtype, "cpu")
+        if id(node) in places:
+            found[id(copied)] = places[id(node)]
+    return [new[id(n)] for n in outputs], found
 
 
 def _behind_views(node: Node) -> tuple[Node, tuple[Primitive, ...]]:
