@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 import shadergrad as sg
 from shadergrad import nn
 from shadergrad.cli.app import app
-from shadergrad.runtime import native
+from shadergrad.runtime import cpu, native
 from shadergrad.runtime.device import get_device
 
 
@@ -37,7 +38,13 @@ def training(device: str) -> tuple[Any, Any]:
     return step, x
 
 
-def test_every_dispatch_of_a_step_is_timed(device: str) -> None:
+@pytest.fixture
+def by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cpu device runs the plan's own operations; test_native_cpu.py has the profile of native kernels."""
+    monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu="reference"))
+
+
+def test_every_dispatch_of_a_step_is_timed(device: str, by_operations: None) -> None:
     step, x = training(device)
     with sg.profile(limits=False) as measured:
         for _ in range(3):
@@ -129,7 +136,7 @@ def test_shares_are_of_limits_that_were_measured(device: str) -> None:
         assert all(k.share is not None and k.share > 0 for k in products)
 
 
-def test_a_trace_holds_every_kernel_in_order(device: str, tmp_path: Path) -> None:
+def test_a_trace_holds_every_kernel_in_order(device: str, tmp_path: Path, by_operations: None) -> None:
     step, x = training(device)
     with sg.profile(limits=False) as measured:
         step(x)
