@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import shadergrad as sg
 from shadergrad import nn
 from shadergrad.cli.app import app
+from shadergrad.drive.execute import programs
 from shadergrad.runtime import cpu, native
 from shadergrad.runtime.device import get_device
 
@@ -42,6 +43,7 @@ def training(device: str) -> tuple[Any, Any]:
 def by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cpu device runs the plan's own operations; test_native_cpu.py has the profile of native kernels."""
     monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu="reference"))
+    programs.clear()
 
 
 def test_every_dispatch_of_a_step_is_timed(device: str, by_operations: None) -> None:
