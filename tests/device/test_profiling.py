@@ -46,7 +46,8 @@ def by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     programs.clear()
 
 
-def test_every_dispatch_of_a_step_is_timed(device: str, by_operations: None) -> None:
+@pytest.mark.usefixtures("by_operations")
+def test_every_dispatch_of_a_step_is_timed(device: str) -> None:
     step, x = training(device)
     with sg.profile(limits=False) as measured:
         for _ in range(3):
@@ -138,7 +139,8 @@ def test_shares_are_of_limits_that_were_measured(device: str) -> None:
         assert all(k.share is not None and k.share > 0 for k in products)
 
 
-def test_a_trace_holds_every_kernel_in_order(device: str, tmp_path: Path, by_operations: None) -> None:
+@pytest.mark.usefixtures("by_operations")
+def test_a_trace_holds_every_kernel_in_order(device: str, tmp_path: Path) -> None:
     step, x = training(device)
     with sg.profile(limits=False) as measured:
         step(x)
