@@ -135,3 +135,12 @@ def test_seeds_are_forked(torch_device: Any) -> None:
     a = torch.rand(3, device=D).cpu()
     torch.manual_seed(1)
     assert torch.equal(a, torch.rand(3, device=D).cpu())
+
+
+def test_a_release_without_a_private_name_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    from shadergrad.torch import TorchVersionError, private
+
+    private.check()
+    monkeypatch.setattr(private, "_examine", lambda: iter([("torch._C._gone", lambda: torch._C._gone)]))  # type: ignore[attr-defined]
+    with pytest.raises(TorchVersionError, match=r"has no torch\._C\._gone.*tested with PyTorch 2\.13.*pip install"):
+        private.check()

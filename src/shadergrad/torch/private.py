@@ -16,7 +16,7 @@ from torch import _C
 
 from ..errors import ShadergradError
 
-TESTED = ("2.13",)  # the releases that the tests run on
+TESTED = ("2.13", "2.12", "2.14")  # the releases that the tests ran on, the one of the suite first
 KEY = "PrivateUse1"
 AUTOCAST_KEY = "AutocastPrivateUse1"
 AUTOGRAD_KEY = "AutogradPrivateUse1"
