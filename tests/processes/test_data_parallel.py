@@ -109,10 +109,6 @@ def test_it_equals_one_process_on_the_whole_batch() -> None:
     assert_ranks_pass(EQUAL, 2)
 
 
-def test_it_equals_one_process_on_the_gpu(webgpu: str) -> None:
-    assert_ranks_pass(EQUAL, 2, DEVICES=webgpu)
-
-
 SEMANTICS = (
     BEGIN
     + """
