@@ -542,7 +542,9 @@ def test_every_function_is_checked_here() -> None:
     }
     within_others |= {"sg_excess", "sg_gamma_weight", "sg_gamma_series", "sg_gamma_fraction", "sg_gamma_part"}
     elsewhere = {"sg_threefry"}  # whose bits test_random compares
-    elsewhere |= {name for name in math_functions() if name.endswith("float16")}  # whose every pattern test_halves compares
+    elsewhere |= {
+        name for name in math_functions() if name.endswith("float16")
+    }  # whose every pattern test_halves compares
     unchecked = set(math_functions()) - CHECKED - within_others - elsewhere
     assert not unchecked, f"no test here compares {sorted(unchecked)} with a reference"
 
