@@ -10,7 +10,7 @@
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
 | SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
 | SHADERGRAD_CACHE | a folder, or off | folder of the plan cache (at most 256 MiB) and of the tables of `shadergrad tune`; unset: .cache/shadergrad in the home directory |
-| SHADERGRAD_CPU | auto, native, reference | how the cpu device computes: reference: NumPy, one operation after another; native: compiled kernels, by llvmlite (`pip install "shadergrad[cpu]"`); auto: native where llvmlite is installed; unset: auto |
+| SHADERGRAD_CPU | reference, auto, native | how the cpu device computes: reference: NumPy, one operation after another; native: compiled kernels, by llvmlite (`pip install "shadergrad[cpu]"`); auto: native where llvmlite is installed; unset: reference |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | number of submissions in flight before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | folder of data sets and downloads; unset: .cache/shadergrad in the home directory |
@@ -40,7 +40,7 @@ from .errors import ShadergradError
 DEBUG_TOPICS = ("kernels", "plan", "graph", "times")
 ENGINES = ("shaders", "torch", "numpy", "auto")  # of the backward pass
 WEBGPUS = ("auto", "wgpu", "dawn")  # implementations of WebGPU
-CPUS = ("auto", "native", "reference")  # how the cpu device computes
+CPUS = ("reference", "auto", "native")  # how the cpu device computes
 PREFIX = "SHADERGRAD_"
 
 

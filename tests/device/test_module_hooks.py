@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,13 @@ from helpers import assert_close
 from shadergrad import nn
 
 LIBRARIES = pytest.mark.parametrize("lib", [sg, torch], ids=["shadergrad", "torch"])
+
+
+@pytest.fixture(autouse=True)
+def _removed_whole() -> Iterator[None]:
+    """PyTorch's handles leave the mark of a hook with keyword arguments behind, and torch.compile warns of it."""
+    yield
+    torch.nn.modules.module._global_forward_hooks_with_kwargs.clear()
 
 
 def everywhere(lib: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import typer.main
 
+import shadergrad as sg
 from shadergrad import cli
 from shadergrad.cli.app import app
 from shadergrad.errors import ShadergradError
@@ -53,6 +55,8 @@ def test_no_block_of_a_page_is_of_a_kind_that_nobody_runs() -> None:
 @pytest.mark.parametrize("page", [pytest.param(p, marks=pytest.mark.slow if p in SLOW else ()) for p in PAGES])
 def test_the_programs_on_a_page_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    if page == "distributed.md":
+        alone_as_by_torchrun(monkeypatch)
     text = text_of(page)
     names: dict[str, object] = {}
     for found in BLOCK.finditer(text):
@@ -63,6 +67,18 @@ def test_the_programs_on_a_page_run_as_written(page: str, tmp_path: Path, monkey
         elif kind == "sh":
             for words in map(shlex.split, program.splitlines()):
                 assert (words[0], cli.run(words[1:])) == ("shadergrad", 0), f"{page}:{line}"
+    if sg.distributed.is_initialized():
+        sg.distributed.destroy_process_group()
+
+
+def alone_as_by_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torchrun starts the only process of a program; groups that the page leaves are left at the end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    for name, value in started.items():
+        monkeypatch.setenv(name, str(value))
 
 
 def commands() -> Iterator[tuple[str, str]]:

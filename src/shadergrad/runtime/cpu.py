@@ -211,7 +211,7 @@ def native_kernels(plan: Plan) -> str:
         return f"none fused: so many operations on fewer than {LARGE:,} elements each would take long to compile"
     steps = steps_of(plan)
     if steps is None:
-        return "none fused: an array has no elements, or nothing is computed"
+        return "none fused: an array has no elements, nothing is computed, or other processes are waited for in between"
     return f"fused to {told_of(steps)} where they come again"
 
 

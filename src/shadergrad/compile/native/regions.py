@@ -66,7 +66,8 @@ class Region:
 
 
 def region_of(plan: Plan) -> Region | None:
-    """The graph of a plan; None where it holds arrays without elements, which loops over elements do not expect."""
+    """The graph of a plan; None where it holds arrays without elements, which loops over elements do not expect, and of a plan of several
+    stages, which is only shown: each stage has a plan of its own."""
     if any(0 in spec.shape for spec in plan.buffers):
         return None
     primitives = [from_data({"primitive": k.primitive, **json.loads(k.parameters)}) for k in plan.kernels]
@@ -79,6 +80,8 @@ def region_of(plan: Plan) -> Region | None:
     made = []
     for d in plan.dispatches:
         spec = plan.buffers[d.buffers[-1]]
+        if any(b not in nodes for b in d.buffers[:-1]):
+            return None
         given = tuple(nodes[b] for b in d.buffers[:-1])
         nodes[d.buffers[-1]] = Node(primitives[d.kernel], given, spec.shape, spec.dtype, "cpu")
         made.append(nodes[d.buffers[-1]])
