@@ -10,6 +10,7 @@ Hypothesis draws the same examples in every run and sets no time limit, so that 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
 os.environ.setdefault("SHADERGRAD_CACHE", "off")  # before it is read: no test finds what another run left
 
 from shadergrad.graph import verify

@@ -258,7 +258,7 @@ def test_torchrun_starts_and_restarts(tmp_path: Path) -> None:
         + "x = sg.ones(2); dist.all_reduce(x); assert x.tolist() == [2, 2]\n"
         + "assert dist.is_torchelastic_launched()\n"
         + "if rank == 1 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0': os.kill(os.getpid(), 9)\n"
-        + "dist.barrier(); print('passed', os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+        + "dist.barrier(); os.write(1, b'passed ' + os.environ['TORCHELASTIC_RESTART_COUNT'].encode() + b'\\n')\n"
     )
     command = [
         sys.executable,
