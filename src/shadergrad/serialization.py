@@ -109,8 +109,8 @@ def load(
 ) -> Any:
     """What `save` wrote, or PyTorch's torch.save, from a path or a binary file object, with tensors on `device`, also called map_location.
 
-    The state that an exported page saved, or `sg.web.save_state`, is a dict by role/name. Files of PyTorch's (.pt, .pth, .bin) are read without it; their bfloat16 becomes float32. encoding: of texts in such files that
-    Python 2 wrote. mmap is a hint, and changes nothing: tensors get memory of their own.
+    Files of PyTorch's (.pt, .pth, .bin) are read without it. The state that an exported page saved, or `sg.web.save_state`, is a dict by
+    role/name. encoding: of texts in such files of PyTorch's that Python 2 wrote. mmap is a hint, and changes nothing: tensors get memory of their own.
     map_location: a device, a function (then the cpu device), or a dict of devices to devices (the one that it names). Without
     one, tensors go to the default device. weights_only=False: also files that were pickled, which run code as they are read: of
     people whom you trust. Raises CheckpointError for other files, and for one that is damaged by as little as a bit.

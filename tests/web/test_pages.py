@@ -290,7 +290,7 @@ def test_the_page_of_any_step_in_each_state(visit: Any, tmp_path: Path) -> None:
         programs={"predict": (predict, sg.ones(2, 3))},
         settings={"steps": 800},
     )
-    page = opened(visit, tmp_path, path="index.html#run=0")
+    page = opened(visit, tmp_path, LISTEN, path="index.html#run=0")
     assert page.title() == "Fit a line"
     assert page.inner_text(".legend") == ""
     page.click("text=One step")
@@ -315,6 +315,20 @@ def test_the_page_of_any_step_in_each_state(visit: Any, tmp_path: Path) -> None:
     steps = figure(page, "steps")
     page.wait_for_timeout(300)
     assert figure(page, "steps") == steps != "800"
+    with page.expect_download() as waiting:
+        page.click("text=Download state")
+    waiting.value.save_as(tmp_path / "later.safetensors")
+    page.click("text=Reset")
+    page.click("button:text-is('Start')")  # while the reset is under way
+    page.click("button:text-is('Pause')")
+    page.wait_for_function("() => document.querySelector('button.main').textContent === 'Start'")
+    page.click("button:text-is('Start')")
+    page.set_input_files("input[type=file]", tmp_path / "later.safetensors")  # the training goes on from there
+    page.wait_for_function(
+        "(text) => window.said.some((said) => said?.startsWith(text))",
+        arg=f"Goes on from later.safetensors, step {steps}.",
+    )
+    wait_for_steps(page, int(steps) + 1)
     found = page.evaluate(
         f"""async (values) => {{
           {MODULE % ("Chart, short", "ui.js")}

@@ -6,6 +6,7 @@
 /** @typedef {{adapter: string, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info */
 
 const MOST_POINTS = 4000;
+const FIRST_STEP = "The first step is under way. It takes seconds on a slow GPU, and up to a minute on a software adapter.";
 
 /** The worker, as functions. */
 export class Remote {
@@ -59,6 +60,11 @@ export function say(text, isError = false) {
   const status = /** @type {HTMLElement} */ (document.getElementById("status"));
   status.textContent = text;
   status.classList.toggle("error", isError);
+}
+
+/** Takes a message back, unless another one has followed. @param {string} text */
+function unsay(text) {
+  if (document.getElementById("status")?.textContent === text) say("");
 }
 
 /** Runs what a button asked for; what goes wrong is said. @param {() => any} work */
@@ -246,6 +252,7 @@ export class Chart {
 /** The panel that every page has: curves, start, pause, step, reset, the learning rate, figures, files. */
 export class Training {
   running = false;
+  steps = 0;
   /** Until a training's first step. @type {number | undefined} */ patience;
 
   /** @param {Remote} remote @param {Page} page @param {Info} info */
@@ -341,13 +348,16 @@ export class Training {
         if (!file) return;
         const again = this.running;
         if (again) this.pause();
-        const steps = await remote.call("loadState", await file.arrayBuffer());
-        await this.readRate?.();
-        this.blank(steps);
+        open.value = ""; // the same file may be chosen again
+        let steps = 0;
+        try {
+          steps = await remote.call("loadState", await file.arrayBuffer());
+          await this.readRate?.();
+          this.blank(steps);
+        } finally {
+          if (again) this.toggle(); // after an error with the weights as they were
+        }
         say(`Goes on from ${file.name}${steps ? `, step ${steps.toLocaleString("en")}` : ""}.`);
-        if (again) this.toggle();
-        this.changed();
-        open.value = "";
       }),
     );
     return h(
@@ -365,11 +375,10 @@ export class Training {
     this.start.textContent = "Pause";
     remember({ run: null });
     say("");
-    this.patience = setTimeout(() => say("The first step is under way. It takes seconds on a slow GPU, and up to a minute on a software adapter."), 3000);
+    this.patience = setTimeout(() => say(FIRST_STEP), 3000);
     return trying(async () => {
-      const { steps } = await this.remote.call("info");
-      const goal = steps < this.most ? this.most : steps + this.most;
-      await this.remote.call("train", goal - steps);
+      const goal = this.steps < this.most ? this.most : this.steps + this.most;
+      await this.remote.call("train", goal - this.steps);
       const { steps: done } = await this.remote.call("info");
       if (done >= goal) say(`Finished after ${done.toLocaleString("en")} steps: ${this.result()}. Start goes on.`);
     }).finally(() => this.paused());
@@ -385,10 +394,16 @@ export class Training {
   }
 
   paused() {
-    clearTimeout(this.patience);
+    this.begun();
     this.running = false;
     this.start.textContent = "Start";
     this.start.disabled = false;
+  }
+
+  /** The first step is done, or will not come. */
+  begun() {
+    clearTimeout(this.patience);
+    unsay(FIRST_STEP);
   }
 
   /** What has been reached, for the end of a training. */
@@ -414,6 +429,7 @@ export class Training {
 
   /** Other weights: curves and figures begin anew. @param {number} steps that they have been trained */
   blank(steps) {
+    this.steps = steps;
     this.chart.clear();
     for (const name of ["loss", this.speed, "GPU time a step"]) this.figures[name].textContent = "–";
     this.figures.steps.textContent = steps.toLocaleString("en");
@@ -426,11 +442,8 @@ export class Training {
   /** @param {Progress} progress */
   show({ steps, rows, perSecond, gpuTime }) {
     const { figures, page } = this;
-    if (rows.length && this.patience) {
-      clearTimeout(this.patience);
-      this.patience = undefined;
-      say("");
-    }
+    this.steps = steps;
+    if (rows.length) this.begun();
     rows.forEach((row, k) => this.add(steps - rows.length + k + 1, row));
     figures.steps.textContent = steps.toLocaleString("en");
     if (rows.length) {

@@ -118,15 +118,16 @@ const calls = {
   /** Trains until `pause`, or so many steps; after a paused training has come to its end. */
   async train(steps = Infinity) {
     if (training.on) return;
-    await training.end;
-    if (training.on) return; // another one began meanwhile
+    const before = training.end;
     /** @type {typeof training} */
-    const own = { on: true, end: Promise.resolve() };
-    training = own;
-    const work = loop(steps, own).finally(() => {
-      own.on = false;
-      tell({ event: "paused", steps: programs.step.steps });
-    });
+    const own = { on: true, end: before };
+    training = own; // from now on `pause` means this one
+    const work = before
+      .then(() => loop(steps, own))
+      .finally(() => {
+        own.on = false;
+        tell({ event: "paused", steps: programs.step.steps });
+      });
     own.end = work.catch(() => {}); // `work` tells who asked
     await work;
   },
