@@ -147,7 +147,7 @@ def test_lightnings_trainer_takes_the_device(torch_device: Any, tmp_path: Any) -
         state = model.state_dict()
         assert all(torch.equal(v.cpu(), state[k].cpu()) for k, v in again.state_dict().items())
     assert found[1] == pytest.approx(found[0], abs=1e-4)
-    with pytest.raises(ValueError, match="there is one device, webgpu:0, not devices=2"):
+    with pytest.raises(RuntimeError, match="there is one device, webgpu:0, not devices=2"):
         lightning.Trainer(accelerator=accelerator(), devices=2)
 
 

@@ -1,0 +1,75 @@
+"""Every optimizer in PyTorch's own database takes on the device the steps that it takes on PyTorch's cpu, with each of its options."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from torch import nn
+
+STEPS = 4
+LEFT_OUT = {
+    "SparseAdam": "its gradients are sparse tensors, which the device does not hold",
+    "Muon": "it orthogonalizes in bfloat16, which the device computes as float32",
+}
+TENTHS = [0, *[pytest.param(k, marks=pytest.mark.slow) for k in range(1, 10)]]
+
+
+def trained(model: nn.Module, device: str, kind: Any, options: dict[str, Any]) -> list[torch.Tensor]:
+    """The parameters after some steps."""
+    model = copy.deepcopy(model).to(device)
+    x = torch.linspace(-1, 1, 12).sin().reshape(4, 3).to(device)
+    optimizer = kind(model.parameters(), **options)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = (model(x) - 1).square().mean()
+        loss.backward()
+        return loss
+
+    for _ in range(2 if kind is torch.optim.LBFGS else STEPS):
+        optimizer.step(closure)
+    return [p.detach().cpu() for p in model.parameters()]
+
+
+def cases() -> list[tuple[Any, Any]]:
+    from torch.testing._internal.common_optimizers import optim_db  # seconds to import
+
+    found = []
+    for info in optim_db:
+        names = inspect.signature(info.optim_inputs_func).parameters
+        given = info.optim_inputs_func(**({"device": "cpu"} if "device" in names else {}))
+        found += [(info.optim_cls, case) for case in given]
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("tenth", TENTHS)
+def test_optimizers_of_optim_db_take_the_same_steps(tenth: int, torch_device: Any) -> None:
+    first = nn.Sequential(nn.Linear(3, 4, bias=False), nn.Tanh(), nn.Linear(4, 2, bias=False))
+    wrong = {}
+    compared = 0
+    for kind, case in cases()[tenth::10]:
+        options = {k: v for k, v in case.kwargs.items() if not isinstance(v, torch.Tensor)}
+        if kind.__name__ in LEFT_OUT:
+            continue
+        if kind is torch.optim.LBFGS:
+            options["max_iter"] = 3  # near the minimum it divides by differences that rounding makes
+        try:
+            expected = trained(first, "cpu", kind, options)
+        except (RuntimeError, ValueError, TypeError):
+            continue  # an option of CUDA's
+        compared += 1
+        try:
+            for a, b in zip(trained(first, "webgpu", kind, options), expected, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+        except Exception as error:  # one table of all that differ
+            wrong[f"{kind.__name__}: {case.desc}"] = str(error).splitlines()[:3]
+    assert compared
+    assert not wrong
