@@ -23,8 +23,9 @@ TENTHS = [0, *[pytest.param(k, marks=pytest.mark.slow) for k in range(1, 10)]]
 
 def trained(model: nn.Module, device: str, kind: Any, options: dict[str, Any]) -> list[torch.Tensor]:
     """The parameters after some steps."""
-    model = copy.deepcopy(model).to(device)
-    x = torch.linspace(-1, 1, 12).sin().reshape(4, 3).to(device)
+    dtype = torch.float64 if kind is torch.optim.LBFGS else torch.float32  # it divides by differences of gradients
+    model = copy.deepcopy(model).to(dtype).to(device)
+    x = torch.linspace(-1, 1, 12).sin().reshape(4, 3).to(dtype).to(device)
     optimizer = kind(model.parameters(), **options)
 
     def closure() -> torch.Tensor:
@@ -33,7 +34,7 @@ def trained(model: nn.Module, device: str, kind: Any, options: dict[str, Any]) -
         loss.backward()
         return loss
 
-    for _ in range(2 if kind is torch.optim.LBFGS else STEPS):
+    for _ in range(STEPS):
         optimizer.step(closure)
     return [p.detach().cpu() for p in model.parameters()]
 
@@ -52,15 +53,15 @@ def cases() -> list[tuple[Any, Any]]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("tenth", TENTHS)
 def test_optimizers_of_optim_db_take_the_same_steps(tenth: int, torch_device: Any) -> None:
+    from shadergrad.torch.storage import Place
+
     first = nn.Sequential(nn.Linear(3, 4, bias=False), nn.Tanh(), nn.Linear(4, 2, bias=False))
     wrong = {}
     compared = 0
     for kind, case in cases()[tenth::10]:
         options = {k: v for k, v in case.kwargs.items() if not isinstance(v, torch.Tensor)}
-        if kind.__name__ in LEFT_OUT:
+        if kind.__name__ in LEFT_OUT or (kind is torch.optim.LBFGS and Place.device != "cpu"):  # a GPU has no float64
             continue
-        if kind is torch.optim.LBFGS:
-            options["max_iter"] = 3  # near the minimum it divides by differences that rounding makes
         try:
             expected = trained(first, "cpu", kind, options)
         except (RuntimeError, ValueError, TypeError):
@@ -71,5 +72,5 @@ def test_optimizers_of_optim_db_take_the_same_steps(tenth: int, torch_device: An
                 torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
         except Exception as error:  # one table of all that differ
             wrong[f"{kind.__name__}: {case.desc}"] = str(error).splitlines()[:3]
-    assert compared
+    assert compared or not cases()[tenth::10]
     assert not wrong
