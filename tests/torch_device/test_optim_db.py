@@ -34,7 +34,7 @@ def trained(model: nn.Module, device: str, kind: Any, options: dict[str, Any]) -
         loss.backward()
         return loss
 
-    for _ in range(STEPS):
+    for _ in range(2 if kind is torch.optim.LBFGS else STEPS):  # its steps have twenty iterations
         optimizer.step(closure)
     return [p.detach().cpu() for p in model.parameters()]
 
