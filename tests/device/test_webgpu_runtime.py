@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from shadergrad.config import Config, ConfigError, config
-from shadergrad.dtypes import DType, bool_, complex64, float32, float64, int32, uint32
+from shadergrad.dtypes import DType, bfloat16, bool_, complex64, float16, float32, float64, int32, int64, uint32
 from shadergrad.errors import (
     CompileError,
     DeviceError,
@@ -192,6 +192,17 @@ class TestUploadAndDownload:
         back = device.download(storage, (n,), bool_)
         assert storage.nbytes == max(4, 4 * n)
         assert back.dtype == np.bool_
+        np.testing.assert_array_equal(back, values)
+
+    @pytest.mark.parametrize("n", [0, 1, 3, 64])
+    @pytest.mark.parametrize("dtype", [bool_, int32, int64, float32, float16, bfloat16], ids=lambda d: d.name)
+    def test_a_read_that_is_begun_gives_what_a_whole_one_does(self, device: WebGPUDevice, dtype: DType, n: int) -> None:
+        values = np.arange(n).astype(dtype.numpy)
+        storage = device.upload(values, dtype)
+        wait_for_it = device.begin_download(storage, (n,), dtype)
+        device.write(storage, np.zeros(n, dtype.numpy), dtype)  # later than what was begun
+        back = wait_for_it()
+        assert back.dtype == values.dtype
         np.testing.assert_array_equal(back, values)
 
     def test_a_shader_sees_booleans_as_zero_and_one(self, device: WebGPUDevice) -> None:

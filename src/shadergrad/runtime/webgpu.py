@@ -132,43 +132,46 @@ class WebGPUDevice(Gpu):
             self._write(storage, data)
 
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        if dtype.wgsl is None:
-            raise self.unsupported(dtype)
         interrupts.install()  # a notebook puts Python's own handler back for each cell
-        whole = (-(-math.prod(shape) // 2) * 2,) if dtype.is_half else shape  # halves lie two to a word
-        out = self._host_memory.empty(whole, dtype.stored)
-        if out.nbytes > storage.nbytes:
-            raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
+        out = self._room(storage, shape, dtype)
         with self.lock, self.translate_errors():
             self.guard()
-            if storage.handle.raw is None:
-                raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
-            self._read_and_raise_faults([(storage.handle.raw, out.reshape(-1).view(np.uint8))] if out.nbytes else [])
-        if dtype.is_half:
-            return dtype.decoded(out[: math.prod(shape)]).reshape(shape)
-        return out.astype(dtype.numpy, copy=False)
+            self._read_and_raise_faults([(self._raw(storage, shape, dtype), _bytes(out))] if out.nbytes else [])
+        return _values(out, shape, dtype)
 
     reads_at_once = False
 
     def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> Callable[[], np.ndarray]:
-        if dtype.wgsl is None:
-            raise self.unsupported(dtype)
-        out = np.empty(shape, dtype.stored)
+        out = self._room(storage, shape, dtype)
         if not out.nbytes:
-            return lambda: out.astype(dtype.numpy)
+            return lambda: _values(out, shape, dtype)
         with self.lock, self.translate_errors():
             self.guard()
-            if storage.handle.raw is None:
-                raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
-            begun = self._readback.begin(storage.handle.raw, out.nbytes)
+            begun = self._readback.begin(self._raw(storage, shape, dtype), out.nbytes)
 
         def finish() -> np.ndarray:
             with self.lock, self.translate_errors():
                 self.guard()
-                begun(out.reshape(-1).view(np.uint8))
-            return out.astype(dtype.numpy, copy=False)
+                begun(_bytes(out))
+            return _values(out, shape, dtype)
 
         return finish
+
+    def _room(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        """An array for the values of a storage as they lie there."""
+        if dtype.wgsl is None:
+            raise self.unsupported(dtype)
+        whole = (-(-math.prod(shape) // 2) * 2,) if dtype.is_half else shape  # halves lie two to a word
+        out = self._host_memory.empty(whole, dtype.stored)
+        if out.nbytes > storage.nbytes:
+            raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
+        return out
+
+    def _raw(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> Any:
+        """The buffer of a storage. Raises DeviceLostError where it went with a lost device."""
+        if storage.handle.raw is None:
+            raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
+        return storage.handle.raw
 
     @contextmanager
     def compiling(self) -> Iterator[Callable[[Kernel], None]]:
@@ -519,6 +522,17 @@ class WebGPUDevice(Gpu):
 def compilers() -> ThreadPoolExecutor:
     """The threads that compile kernels."""
     return ThreadPoolExecutor(MOST_COMPILERS, "compile")
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _values(stored: np.ndarray, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """What a storage holds, of its array."""
+    if dtype.is_half:
+        return dtype.decoded(stored[: math.prod(shape)]).reshape(shape)
+    return stored.astype(dtype.numpy, copy=False)
 
 
 def explain_compile_error(kernel: Kernel, message: str) -> str:
