@@ -22,6 +22,7 @@ from shadergrad import plan
 from shadergrad.compile.native import functions, kernel, product, program, rules
 from shadergrad.drive.execute import programs
 from shadergrad.runtime import cpu, llvm
+from shadergrad.runtime.device import get_device
 from shadergrad.runtime.threads import pool
 from test_random_graphs import random_graphs
 
@@ -191,6 +192,23 @@ PRODUCTS: dict[
 }
 
 
+@pytest.mark.parametrize("dtype", [sg.int32, sg.int64, sg.float32], ids=lambda d: d.name)
+@pytest.mark.parametrize("length", [5, 8, 16, 17])
+def test_several_reductions_in_one_kernel_equal_the_interpreters(length: int, dtype: Any, computes: Any) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.permuted(np.tile(np.arange(length), (40, 1)), axis=1) for _ in range(3)]
+
+    def run() -> list[np.ndarray]:
+        @sg.compile
+        def step(*tensors: sg.Tensor) -> list[sg.Tensor]:
+            return [f(-1) for x in tensors for f in (x.argmax, x.sum, x.amin, x.amax, x.argmin)]
+
+        return [r.numpy() for r in step(*(sg.tensor(a, device="cpu").to(dtype) for a in arrays))]
+
+    for k, (actual, reference) in enumerate(zip(*both(computes, run), strict=True)):
+        np.testing.assert_array_equal(actual, reference, err_msg=f"result {k}")
+
+
 @pytest.mark.parametrize(
     "shape", [(4, 16, 16, 16), (5, 7, 37, 9), (8, 64, 64, 32), (6, 1, 50, 3), (9, 33, 40, 128)], ids=str
 )
@@ -211,6 +229,14 @@ def test_small_products_are_exact_to_rounding(
     assert any(step.shape.startswith("dot ") for of in steps for step in of.steps), "BLAS computed it"
     exact = behind(a.astype(np.float64) @ b.astype(np.float64))
     assert np.abs(found - exact).max() <= 2e-7 * (4 + k) * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("shape", [(8, 0, 16, 4), (8, 5, 16, 0), (8, 5, 0, 4), (0, 5, 16, 4)], ids=str)
+def test_products_without_elements_are_empty_or_zero(shape: tuple[int, int, int, int], computes: Any) -> None:
+    batch, m, n, k = shape
+    computes("native")
+    found = (sg.zeros(batch, m, k) @ sg.zeros(batch, k, n)).numpy()
+    np.testing.assert_array_equal(found, np.zeros((batch, m, n), np.float32))
 
 
 def test_what_is_out_of_range_raises_as_before(computes: Any) -> None:
@@ -307,6 +333,12 @@ def test_long_programs_of_small_arrays_stay_with_the_interpreter(
     computes("native")
     x = sg.tensor(np.ones(5, np.float32))
     assert ((x * 2 + 1).exp() - 3).relu().numpy().shape == (5,)
+
+
+def test_the_device_says_how_it_computes(computes: Any) -> None:
+    for name, words in (("reference", "cpu (NumPy"), ("auto", "cpu (native kernels"), ("native", "cpu (native kernels")):
+        computes(name)
+        assert get_device("cpu").describe().startswith(words), name
 
 
 def test_no_memory_is_said_in_words(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,11 +466,14 @@ def test_a_planted_fault_is_seen(fault: str, computes: Any, monkeypatch: pytest.
         functions = (sg.erf, sg.exp, sg.relu, lambda x: x.sum(1), lambda x: x.amax(1), lambda x: wide @ tall)
         return [f(x).numpy() for f in functions]
 
+    def agree() -> bool:
+        return all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(*both(computes, run), strict=True))
+
+    assert agree(), "without a fault"
     monkeypatch.setattr(*FAULTS[fault])
     try:
-        native, reference = both(computes, run)
-        same = all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(native, reference, strict=True))
-    except Exception:  # a text that is no IR is seen, too
+        same = agree()
+    except llvm.NativeCodeError:  # a text that is no IR is seen, too
         same = False
     assert not same
 

@@ -255,12 +255,13 @@ class _Kernel:
         self.w.local[id(node)] = lambda index: result
 
     def _across(self, node: Node, dtype: DType, value: Value) -> Value:
-        """All lanes joined, by halves."""
+        """All lanes joined, by halves. Lanes beyond the half are poison: where they were the lanes themselves, LLVM 22 took one lane for
+        another with AVX-512, where two reductions of integers were in one function (tests/device/test_native_cpu.py)."""
         lanes, kind, whole = self.domain.lanes, value.kind, self.s.type_of(value.kind, True)
         s = self.s
         while lanes > 1:
             lanes //= 2
-            order = [k + lanes if k < lanes else k for k in range(self.domain.lanes)]
+            order = [str(k + lanes) if k < lanes else "poison" for k in range(self.domain.lanes)]
             mask = f"<{self.domain.lanes} x i32> <{', '.join(f'i32 {k}' for k in order)}>"
             other = s.statement(f"shufflevector {whole} {value}, {whole} poison, {mask}", kind, 1, True)
             value = self._joined(node, dtype, value, other)

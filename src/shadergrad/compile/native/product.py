@@ -38,7 +38,7 @@ def serves_product(node: Node) -> bool:
 
 def serves_sizes(batch: int, m: int, n: int, k: int) -> bool:
     """Whether products of that many m x n over k are computed by own kernels."""
-    return batch >= FEWEST_BATCHES and n >= LANES and m * n * k <= LARGEST and k * n <= MOST_PACKED
+    return batch >= FEWEST_BATCHES and n >= LANES and 0 < m * n * k <= LARGEST and k * n <= MOST_PACKED
 
 
 # The same products of operands that lie row by row, for all sizes: buffers are left, right, result and (m, n, k). Without tiles.
