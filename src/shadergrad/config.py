@@ -9,7 +9,7 @@
 | SHADERGRAD_ADAPTER | part of an adapter's name or backend | use that adapter; without a match an error |
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
 | SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
-| SHADERGRAD_CACHE | a folder, or off | folder of the plan cache (at most 256 MiB) and of the tables of `shadergrad tune`; unset: .cache/shadergrad in the home directory |
+| SHADERGRAD_CACHE | a folder, or off | folder of the plan cache and of compiled kernels of the cpu device (at most 256 MiB each), and of the tables of `shadergrad tune`; unset: .cache/shadergrad in the home directory |
 | SHADERGRAD_CPU | reference, auto, native | how the cpu device computes: reference: NumPy, one operation after another; native: compiled kernels, by llvmlite (`pip install "shadergrad[cpu]"`); auto: native where llvmlite is installed; unset: reference |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | number of submissions in flight before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one; unset: shaders |
@@ -30,6 +30,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ class Config:
     @property
     def native_cpu(self) -> bool:
         """Whether the cpu device compiles what comes again."""
-        return self.cpu == "native" or (self.cpu == "auto" and find_spec("llvmlite") is not None)
+        return self.cpu == "native" or (self.cpu == "auto" and _has_llvmlite())
 
     def kept(self, what: str) -> Path | None:
         """The folder of one kind of cached files; None if caching is off."""
@@ -94,6 +95,12 @@ def for_child_processes(folder: str, device: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@cache
+def _has_llvmlite() -> bool:
+    """Asked once: to look takes as long as a small operation."""
+    return find_spec("llvmlite") is not None
 
 
 def openmp_threads() -> int | None:

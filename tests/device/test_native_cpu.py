@@ -336,7 +336,11 @@ def test_long_programs_of_small_arrays_stay_with_the_interpreter(
 
 
 def test_the_device_says_how_it_computes(computes: Any) -> None:
-    for name, words in (("reference", "cpu (NumPy"), ("auto", "cpu (native kernels"), ("native", "cpu (native kernels")):
+    for name, words in (
+        ("reference", "cpu (NumPy"),
+        ("auto", "cpu (native kernels"),
+        ("native", "cpu (native kernels"),
+    ):
         computes(name)
         assert get_device("cpu").describe().startswith(words), name
 

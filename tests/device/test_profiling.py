@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,11 @@ def training(device: str) -> tuple[Any, Any]:
 
 
 @pytest.fixture
-def by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_operations(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The cpu device runs the plan's own operations; test_native_cpu.py has the profile of native kernels."""
     monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu="reference"))
+    programs.clear()
+    yield
     programs.clear()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,14 @@ from helpers import assert_close
 from shadergrad.drive import execute
 from shadergrad.primitives.elementwise import Exp
 from shadergrad.primitives.random import Threefry
+from shadergrad.runtime import cpu
 
 
 @pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of some operations, each time that the cpu device computes one."""
+def computed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The names of some operations, each time that the cpu device computes one by NumPy."""
+    monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu="reference"))
+    execute.programs.clear()
     names: list[str] = []
     for primitive in (Exp, Threefry):
         real = primitive.numpy
@@ -27,7 +32,8 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             return real(self, *args, **kwargs)
 
         monkeypatch.setattr(primitive, "numpy", noted)
-    return names
+    yield names
+    execute.programs.clear()
 
 
 def test_a_value_that_is_read_leaves_those_behind_that_a_backward_pass_wants(computed: list[str]) -> None:

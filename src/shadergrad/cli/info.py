@@ -130,6 +130,8 @@ def _implementations(console: Console, verbose: bool) -> None:
         console.out(f"  {name}  {package} {told['version'] or ''}".rstrip(), highlight=False)
         if told["problem"]:
             console.out(f"    {told['problem']}", highlight=False)
+        elif not told["adapters"]:
+            console.out("    no adapter that it opens", highlight=False)
         for offer in told["adapters"]:
             features = [words for key, words in FEATURES.items() if offer[key]]
             matrices = offer["matrices"]

@@ -275,7 +275,7 @@ class CpuDevice(Device):
         return
 
     def describe(self) -> str:
-        if config.cpu == "native":
+        if config.native_cpu:
             return f"cpu (native kernels by llvmlite {llvm.installed()}, {pool.count} threads; NumPy {np.__version__})"
         return f"cpu (NumPy {np.__version__})"
 
