@@ -43,6 +43,7 @@ UNITS: dict[str, bool | None] = {
     "steps/s": False,
     "pairs/s": False,
     "share": False,
+    "times": False,
     "GFLOP": None,
 }
 DATE = re.compile(r"\d{4}-\d\d-\d\d")

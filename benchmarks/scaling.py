@@ -1,10 +1,10 @@
-"""Scaling over GPUs: steps a second of 1 and N processes with the same batch each. Start it with torchrun, once for each number of GPUs.
+"""Scaling over GPUs: the training steps of workloads.py in 1 to N processes, a GPU each, beside PyTorch's over NCCL and gloo.
 
-    torchrun --standalone --nproc-per-node 2 benchmarks/scaling.py --model gpt2 --way ddp --out runs/scaling
+    python benchmarks/scaling.py --gpus 1 2 4 --tasks resnet gpt2s mlm --results benchmarks/results
 
-ways: alone (no exchange: what one process does), ddp, ddp-fp16, diloco, and with PyTorch instead of this library torch-nccl, torch-gloo. Rank 0 prints a line of
-JSON: steps a second of the slowest process. Weak scaling is N times the rate of
-a way, over that of `alone` with one process.
+Each process takes the same batch as one alone (weak scaling). A figure says how many times the samples a second of one process N processes
+reach, by the slowest of them; `expected` is the formula of docs/distributed.md for PCIe. `alone` exchanges nothing, so it is what the host and
+its memory cost N processes. Starts torchrun once for each way and each number of processes, and passes over what a time limit leaves no room for.
 """
 
 from __future__ import annotations
@@ -13,111 +13,60 @@ import argparse
 import importlib
 import json
 import os
-import platform
+import signal
+import subprocess
+import sys
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-RESNET_CLASSES, VOCABULARY = 10, 50257
+from record import ROOT, Measured, keep
+from workloads import WORKLOADS
+
+WAYS = {
+    "alone": "no exchange",
+    "ddp": "DDP",
+    "ddp-fp16": "DDP, float16",
+    "diloco": "DiLoCo, H = 50",
+    "torch-nccl": "PyTorch DDP over NCCL",
+    "torch-gloo": "PyTorch DDP over gloo",
+}
+REPEATS = {"gpt2s": 2}  # 8 x 512 tokens
 
 
-def block(nn: Any, inside: int, outside: int, stride: int) -> Any:
-    """A residual block of ResNet-18."""
-
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.na = nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside)
-            self.b, self.nb = nn.Conv2d(outside, outside, 3, 1, 1, bias=False), nn.BatchNorm2d(outside)
-            same = stride == 1 and inside == outside
-            self.short = (
-                nn.Identity()
-                if same
-                else nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
-            )
-
-        def forward(self, x: Any) -> Any:
-            return (self.nb(self.b(self.na(self.a(x)).relu())) + self.short(x)).relu()
-
-    return Block()
-
-
-def resnet18(nn: Any) -> Any:
-    """ResNet-18 for small images."""
-    layers = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
-    inside = 64
-    for outside, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        layers += [block(nn, inside, outside, stride), block(nn, outside, outside, 1)]
-        inside = outside
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, RESNET_CLASSES))
-
-
-def gpt(torch: Any, width: int, depth: int, vocabulary: int, length: int) -> Any:
-    """A decoder of GPT-2's shape."""
-    nn = torch.nn if hasattr(torch, "nn") else torch
-
-    class Gpt(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.token, self.place = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-            layer = nn.TransformerEncoderLayer(
-                width, max(1, width // 64), 4 * width, 0.0, "gelu", batch_first=True, norm_first=True
-            )
-            self.layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
-            self.head = nn.Linear(width, vocabulary, bias=False)
-            self.head.weight = self.token.weight
-
-        def forward(self, x: Any) -> Any:
-            size = x.shape[1]
-            mask = torch.triu(torch.full((size, size), -1e9, device=x.device), 1)
-            places = torch.arange(size, device=x.device)
-            return self.head(self.layers(self.token(x) + self.place(places), mask=mask))
-
-    return Gpt()
-
-
-def work(torch: Any, name: str, batch: int, rank: int) -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
-    """A model and a batch."""
-    rng = np.random.default_rng(rank)
-    if name == "resnet18":
-        return resnet18(torch.nn), (
-            rng.standard_normal((batch, 3, 32, 32), np.float32),
-            rng.integers(0, RESNET_CLASSES, batch),
-        )
-    width, depth, vocabulary, length = (768, 12, VOCABULARY, 512) if name == "gpt2" else (64, 2, 256, 32)
-    tokens = rng.integers(0, vocabulary, (batch, length + 1))
-    return gpt(torch, width, depth, vocabulary, length), (tokens[:, :-1], tokens[:, 1:])
-
-
-def prepare(arguments: argparse.Namespace, rank: int, local: int) -> tuple[Any, Any, Any]:
-    """The function that makes a step and gives the loss, the one that waits for it, and process groups."""
-    theirs = arguments.way.startswith("torch")
-    torch: Any = importlib.import_module("torch" if theirs else "shadergrad")
-    torch.distributed.init_process_group("nccl" if arguments.way == "torch-nccl" else "gloo")
-    device = arguments.device or (f"cuda:{local}" if theirs else f"webgpu:{local}")
-    torch.manual_seed(0)
-    model, arrays = work(torch, arguments.model, arguments.batch, rank)
-    model = model.to(device)
-    x, y = (torch.tensor(a, device=device) for a in arrays)
+def prepare(task: str, way: str, local: int, device: str | None) -> tuple[Any, Any, Any, int]:
+    """The function that makes a step and gives the loss, the one that waits for a loss, process groups, and the parameters' number."""
+    theirs = way.startswith("torch")
+    lib: Any = importlib.import_module("torch" if theirs else "shadergrad")
+    if theirs and way == "torch-nccl":
+        lib.cuda.set_device(local)
+    lib.distributed.init_process_group("nccl" if way == "torch-nccl" else "gloo")
+    device = device or (f"cuda:{local}" if theirs else f"webgpu:{local}")
+    lib.manual_seed(0)
+    workload = WORKLOADS[task](False)
+    model = workload.model(lib).to(device)
+    arrays = (np.concatenate([a] * REPEATS.get(task, 1)) for a in workload.batch())
+    x, y = (lib.tensor(a if a.dtype.kind == "f" else a.astype(np.int64), device=device) for a in arrays)
     run = model
-    if arguments.way not in ("alone", "diloco"):
-        run = torch.nn.parallel.DistributedDataParallel(model)
-    if arguments.way == "ddp-fp16":
-        run.register_comm_hook(None, torch.distributed.default_hooks.fp16_compress_hook)
-    inner = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    outer = torch.optim.DiLoCo(inner, every=arguments.every) if arguments.way == "diloco" else None
+    if way not in ("alone", "diloco"):
+        run = lib.nn.parallel.DistributedDataParallel(model)
+    if way == "ddp-fp16":
+        run.register_comm_hook(None, lib.distributed.default_hooks.fp16_compress_hook)
+    inner = lib.optim.AdamW(model.parameters(), lr=1e-4)
+    outer = lib.optim.DiLoCo(inner, every=50) if way == "diloco" else None
 
     def step(x: Any, y: Any) -> Any:
         inner.zero_grad()
-        out = run(x)
-        loss = torch.nn.functional.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+        loss = workload.loss(lib, run, x, y)
         loss.backward()
         inner.step()
         return loss
 
-    compiled = step if theirs else torch.compile(step)
+    compiled = step if theirs else lib.compile(step)
 
     def once() -> Any:
         loss = compiled(x, y)
@@ -125,52 +74,124 @@ def prepare(arguments: argparse.Namespace, rank: int, local: int) -> tuple[Any, 
             outer.advance()
         return loss
 
-    return once, lambda loss: float(loss.detach().cpu()), torch.distributed
+    count = sum(p.numel() for p in model.parameters())
+    return once, lambda loss: float(loss.detach().cpu()), lib.distributed, count
+
+
+def work(arguments: argparse.Namespace) -> None:
+    """One of the processes. The first writes what all found."""
+    once, read, distributed, count = prepare(
+        arguments.task, arguments.way, int(os.environ["LOCAL_RANK"]), arguments.device
+    )
+    loss = 0.0
+    for _ in range(4):
+        loss = read(once())
+    rounds = []
+    for _ in range(arguments.rounds):
+        distributed.barrier()
+        begin = time.perf_counter()
+        for _ in range(arguments.steps - 1):
+            once()
+        loss = read(once())
+        rounds.append((time.perf_counter() - begin) / arguments.steps)
+    found: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(found, sorted(rounds)[len(rounds) // 2])
+    if int(os.environ["RANK"]) == 0:
+        Path(arguments.out).write_text(json.dumps({"ms": 1e3 * max(found), "loss": loss, "parameters": count}))
+    distributed.destroy_process_group()
+
+
+def start(task: str, way: str, processes: int, arguments: argparse.Namespace, limit: float) -> dict[str, float] | None:
+    """What `processes` processes found; None, with the reason printed, where they failed or the time was over."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "found.json"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+        command += [__file__, "--task", task, "--way", way, "--out", str(out)]
+        command += ["--steps", str(arguments.steps), "--rounds", str(arguments.rounds)]
+        command += ["--device", arguments.device] if arguments.device else []
+        log = Path(folder) / "log"
+        with log.open("w") as to:
+            child = subprocess.Popen(command, stdout=to, stderr=to, start_new_session=True)
+            try:
+                child.wait(limit)
+            except subprocess.TimeoutExpired:
+                print(f"{task}, {way}, {processes}: over {limit:.0f} s", flush=True)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+        if not out.exists():
+            print(f"{task}, {way}, {processes}: failed\n{log.read_text()[-1500:]}", flush=True)
+            return None
+        return json.loads(out.read_text())
+
+
+def expected(parameters: float, seconds: float, way: str, processes: int) -> float | None:
+    """Times the throughput of one process, by the formula of docs/distributed.md."""
+    sys.path.insert(0, str(ROOT / "scripts"))
+    formula = importlib.import_module("distributed_table")
+    width, every = {"ddp": (4, 1), "ddp-fp16": (2, 1), "diloco": (4, 50)}.get(way, (0, 1))
+    if not width or processes == 1:
+        return None
+    model = formula.Model("", parameters, seconds * formula.FLOPS)
+    return processes * formula.share(model, formula.NETWORKS[0], width, every, processes)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="gpt2", choices=["resnet18", "gpt2", "tiny"])
-    parser.add_argument(
-        "--way", default="ddp", choices=["alone", "ddp", "ddp-fp16", "diloco", "torch-nccl", "torch-gloo"]
-    )
-    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--gpus", type=int, nargs="+", default=[1, 2], help="numbers of processes, 1 among them")
+    parser.add_argument("--tasks", nargs="+", default=["resnet", "gpt2s", "mlm"], choices=list(WORKLOADS))
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--every", type=int, default=50, help="steps between DiLoCo's exchanges")
-    parser.add_argument("--device", help="by default webgpu:LOCAL_RANK, or cuda:LOCAL_RANK")
-    parser.add_argument("--out", type=Path, help="a folder for the line of JSON")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing later")
+    parser.add_argument("--device", help="by default webgpu:LOCAL_RANK, and cuda:LOCAL_RANK for PyTorch")
+    parser.add_argument("--results", type=Path, help="a folder to keep what is measured in, as JSON")
+    parser.add_argument("--task", help=argparse.SUPPRESS)  # of one of the processes
+    parser.add_argument("--way", help=argparse.SUPPRESS)
+    parser.add_argument("--out", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
-    once, read, distributed = prepare(arguments, rank, local)
-    first = last = 0.0
-    for _ in range(3):
-        first = read(once())
-    distributed.barrier()
-    begun = time.perf_counter()
-    for _ in range(arguments.steps - 1):
-        once()
-    last = read(once())
-    seconds = time.perf_counter() - begun
-    found: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(found, seconds)
-    if rank == 0:
-        row = {
-            "model": arguments.model,
-            "way": arguments.way,
-            "processes": len(found),
-            "batch": arguments.batch,
-            "steps_per_second": arguments.steps / max(found),
-            "first_loss": first,
-            "last_loss": last,
-            "host": platform.node(),
-            "date": time.strftime("%Y-%m-%d"),
-        }
-        print(json.dumps(row))
-        if arguments.out is not None:
-            arguments.out.mkdir(parents=True, exist_ok=True)
-            name = f"{arguments.model}-{arguments.way}-{len(found)}.json"
-            (arguments.out / name).write_text(json.dumps(row) + "\n", encoding="utf-8")
-    distributed.destroy_process_group()
+    if "RANK" in os.environ:
+        work(arguments)
+        return
+    begin, found = time.monotonic(), {}
+    for way in arguments.ways:
+        for task in arguments.tasks:
+            for processes in arguments.gpus:
+                if processes == 1 and way not in ("alone", "torch-nccl"):
+                    continue
+                left = begin + arguments.seconds - time.monotonic()
+                told = start(task, way, processes, arguments, min(left, 240)) if left > 10 else None
+                if told:
+                    found[task, way, processes] = told
+                    print(f"{task}, {way}, {processes}: {told['ms']:.3f} ms, loss {told['loss']:.4f}", flush=True)
+    measured = report(found)
+    keep(arguments.results, "scaling", arguments.device or "webgpu", measured)
+
+
+def report(found: dict[tuple[str, str, int], dict[str, float]]) -> list[Measured]:
+    """How many times the throughput of one process each way reaches, of this library and, as peers, of PyTorch."""
+    measured = []
+    for (task, way, processes), told in found.items():
+        one = found.get((task, "alone", 1))
+        if way.startswith("torch") or one is None or (way, processes) == ("alone", 1):
+            continue
+        peers = {}
+        for name in ("torch-nccl", "torch-gloo"):
+            single, several = found.get((task, "torch-nccl", 1)), found.get((task, name, processes))
+            if single and several and way != "alone":
+                peers[WAYS[name]] = processes * single["ms"] / several["ms"]
+        by_formula = expected(told["parameters"], one["ms"] / 1e3, way, processes)
+        if by_formula:
+            peers["expected"] = by_formula
+        times = processes * one["ms"] / told["ms"]
+        print(f"{task}, {WAYS[way]}, {processes}: {times:.2f} times, {peers}", flush=True)
+        how = f"one process {one['ms']:.3f} ms a step, {processes} {told['ms']:.3f}"
+        measured.append(
+            Measured(
+                f"{task}, {WAYS[way]}, {processes} processes", "throughput of one process", times, "times", peers, how
+            )
+        )
+    return measured
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def figure(value: float, unit: str) -> str:
             if value < 1024 or name == "GiB":
                 return f"{number(value)} {name}"
             value /= 1024
-    words = {"share": "", "dispatches": "", "us": " \N{MICRO SIGN}s"}
+    words = {"share": "", "times": "", "dispatches": "", "us": " \N{MICRO SIGN}s"}
     return f"{number(value, whole=unit != 'dispatches')}{words.get(unit, f' {unit}')}"
 
 
