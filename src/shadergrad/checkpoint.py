@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from .errors import CheckpointError
 from .system.atomic_files import replacing
+from .system.safe_tensors import SafetensorError, safe_open, save
 
 FORMAT = "shadergrad"
 STATE_FORMAT = "shadergrad.state"  # of a step's state, which pages write too

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ..runtime.device import get_device
+from ..system.browser import IN_BROWSER
 from ..tensor import Generator, resolve_device
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset, length_of
@@ -29,7 +30,7 @@ class DataLoader(Generic[T_co]):
     shuffle, sampler, batch_sampler, drop_last: as in PyTorch; shuffle, sampler and batch_sampler exclude each other.
     collate_fn: from a list of samples to a batch; by default `default_collate`. The loader uploads NumPy arrays in its result.
     num_workers: threads that prepare batches ahead; 0: the iterating thread prepares each on demand. A data set of tensors uses
-    none.
+    none, and a browser has none.
     device: the device of the batches; None: NumPy arrays go to the default device, tensors stay on theirs.
     generator or seed: draws random orders; by default the generator of sg.manual_seed. It also decides what workers draw.
     prefetch_factor: the number of batches that each worker prepares and uploads ahead, by default 2.
@@ -162,7 +163,7 @@ class DataLoader(Generic[T_co]):
         return samples // size if self.drop_last else -(-samples // size)
 
     def __iter__(self) -> Iterator[Any]:
-        threads = self.num_workers > 0 and not getattr(self.dataset, "holds_tensors", False)
+        threads = self.num_workers > 0 and not IN_BROWSER and not getattr(self.dataset, "holds_tensors", False)
         epoch = Epoch(self, threads)
         self.epochs += 1
         if not threads:

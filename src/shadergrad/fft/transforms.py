@@ -7,15 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from scipy import fft as transforms
-
 from ..arguments import checked_with_out
 from ..complex_numbers import conj, real
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..graph import node as nodes
 from ..graph.primitive import Primitive
+from ..system.browser import Late
 from ..tensor import Tensor, cat, check_axis, check_storable
 from ..tensor import zeros as _zeros
+
+transforms = Late("scipy.fft")
 
 Transform = Callable[
     [str, Tensor, Any, Any, str | None, bool], Tensor

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from ..errors import DTypeError
 from ..nn.module import Module
 from ..system.atomic_files import replacing
 from ..system.optional_packages import require
+from ..system.safe_tensors import SafetensorError, safe_open
 from ..tensor import Tensor, host_tensor
 from .errors import InteropError
 from .torch_tensors import array_from_torch
@@ -144,15 +144,16 @@ def _tensor(path: Path, file: Any, name: str, dtype: str) -> np.ndarray:
 
 def _read_bfloat16(path: Path, names: set[str]) -> Arrays:
     """Converts bfloat16, which NumPy lacks: its 16 bits are the upper half of a float32."""
-    data = np.memmap(path, np.uint8, "r")
-    begin = 8 + int.from_bytes(data[:8].tobytes(), "little")
     arrays = {}
     try:
-        header = json.loads(data[8:begin].tobytes())
-        for name in names:
-            first, last = header[name]["data_offsets"]
-            halves = data[begin + first : begin + last].view(np.uint16).astype(np.uint32)
-            arrays[name] = (halves << np.uint32(16)).view(np.float32).reshape(header[name]["shape"])
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+            for name in names:
+                first, last = header[name]["data_offsets"]
+                file.seek(8 + length + first)
+                halves = np.frombuffer(file.read(last - first), "<u2").astype(np.uint32)
+                arrays[name] = (halves << np.uint32(16)).view(np.float32).reshape(header[name]["shape"])
     except (KeyError, ValueError):  # safetensors has found the file sound
         raise InteropError(f"{path} was replaced by another file while it was read.") from None
     return arrays

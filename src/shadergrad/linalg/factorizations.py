@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from ..dtypes import int32
 from ..errors import LinAlgError
 from ..host_operations import HostOperation, packed, unpacked
+from ..system.browser import Late
 from ..tensor import cat, eye, where
 from .solving import SolveTriangular, identity_like
+
+lapack = Late("scipy.linalg")
 
 
 def symmetric(x: Any) -> Any:
@@ -277,7 +279,7 @@ def _lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     factors = np.zeros((int(np.prod(batch, dtype=np.int64)), m, n), a.dtype)
     pivots = np.zeros((len(factors), min(m, n)), np.int32)
     if factors.size:
-        (getrf,) = get_lapack_funcs(("getrf",), dtype=a.dtype)
+        (getrf,) = lapack.get_lapack_funcs(("getrf",), dtype=a.dtype)
         for k, matrix in enumerate(a.reshape(-1, m, n)):
             factors[k], pivots[k], _ = getrf(matrix)
     return factors.reshape(*batch, m, n), pivots.reshape(*batch, min(m, n))

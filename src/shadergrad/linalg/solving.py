@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg as lapack
 
 from ..errors import LinAlgError
 from ..host_operations import HostOperation, packed, unpacked
+from ..system.browser import Late
 from ..tensor import cat, eye
+
+lapack = Late("scipy.linalg")
 
 
 def identity_like(x: Any) -> Any:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
 
 from ..dtypes import DType, bool_, float32, uint8, uint16, uint32
 from ..errors import DTypeError, ShapeError
@@ -24,7 +23,9 @@ from ..graph import node as nodes
 from ..graph.build import conjugate, elementwise, equal, greater, less, where
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
+from ..system.browser import Late
 
+special = Late("scipy.special")
 Cotangents = tuple[Node | None, ...]
 
 

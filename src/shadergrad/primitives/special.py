@@ -9,12 +9,14 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from ..errors import AutogradError
 from ..graph.build import elementwise, recorded, where
 from ..graph.node import Node, mode
+from ..system.browser import Late
 from .elementwise import FLOATS, Cotangents, kept, record
+
+special = Late("scipy.special")
 
 
 def _digamma(x: np.ndarray) -> np.ndarray:

@@ -13,13 +13,14 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..plan import round_up
+from ..system.browser import thread_pool
 from .interface import UPLOAD_USAGE, Device
 
 CHUNK = 8 << 20  # bytes
@@ -169,8 +170,8 @@ def _cores() -> int:
 
 
 @cache
-def _copiers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(MOST_THREADS - 1, "copy")
+def _copiers() -> Executor:
+    return thread_pool(MOST_THREADS - 1, "copy")
 
 
 if hasattr(os, "register_at_fork"):

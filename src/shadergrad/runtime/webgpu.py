@@ -19,7 +19,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -35,6 +35,7 @@ from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError
 from ..graph.node import Node
 from ..plan import Kernel, Plan, fault_error, format_bytes
 from ..system import interrupts
+from ..system.browser import thread_pool
 from .adapters import AdapterInfo, choose_adapter, find_again, portable_overrides
 from .device import LARGE, Storage, register_device
 from .families import Families
@@ -519,9 +520,9 @@ class WebGPUDevice(Gpu):
 
 
 @cache
-def compilers() -> ThreadPoolExecutor:
+def compilers() -> Executor:
     """The threads that compile kernels."""
-    return ThreadPoolExecutor(MOST_COMPILERS, "compile")
+    return thread_pool(MOST_COMPILERS, "compile")
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

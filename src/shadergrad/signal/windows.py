@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import special
 
 from ..arguments import checked
 from ..dtypes import default_dtype, float32, float64, parse_dtype
 from ..errors import ArgumentError, ArgumentTypeError, DTypeError
+from ..system.browser import Late
 from ..tensor import Tensor, tensor
+
+special = Late("scipy.special")
 
 
 def _positions(what: str, M: int, sym: bool) -> np.ndarray:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
-from scipy import special
 
 from ..host_operations import HostOperation
+from ..system.browser import Late
 from ..tensor import where
 from .elementary import OfInput, OfX, as_float, unary
 
@@ -22,6 +22,9 @@ __all__ = [
     "modified_bessel_k0", "modified_bessel_k1", "ndtri", "scaled_modified_bessel_k0",
     "scaled_modified_bessel_k1",
 ]  # fmt: skip
+
+
+special = Late("scipy.special")
 
 
 class Known(NamedTuple):

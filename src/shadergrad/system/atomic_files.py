@@ -24,6 +24,9 @@ try:
     import fcntl
 except ImportError:  # Windows has other locks
     fcntl = None
+else:
+    if not hasattr(fcntl, "flock"):  # an empty module of that name in JupyterLite
+        fcntl = None
 
 ABANDONED_AFTER = 3600.0  # seconds without a write, where there are no locks to ask
 

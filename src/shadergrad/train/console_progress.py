@@ -13,6 +13,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task
 from rich.table import Column
 from rich.text import Text
 
+from ..system.browser import IN_BROWSER
+
 NARROW, WIDE = 64, 104  # columns of a terminal: below which a bar takes two lines, and from which it shows the speed
 
 
@@ -74,11 +76,13 @@ class Bar:
         width = console.width
         bar = BarColumn(8 if width < NARROW else width // 8)
         if width < NARROW:
-            self._progress: Progress = _TwoLines(_field("position"), bar, _Text(_elapsed), console=console)
+            self._progress: Progress = _TwoLines(
+                _field("position"), bar, _Text(_elapsed), console=console, auto_refresh=not IN_BROWSER
+            )
         else:
             speed = [_Text(_speed)] if width >= WIDE else []
             columns = [_field("position"), bar, _field("losses"), _field("accuracy"), _Text(_times), *speed]
-            self._progress = Progress(*columns, _field("device"), console=console)
+            self._progress = Progress(*columns, _field("device"), console=console, auto_refresh=not IN_BROWSER)
         texts: dict[str, Any] = {"position": "", "losses": "", "accuracy": "", "device": device}
         self._task = self._progress.add_task("", total=total, completed=done, unit=unit, **texts)
 
@@ -93,6 +97,8 @@ class Bar:
         text = " ".join(f"{name} {value:<8.4g}" for name, value in losses.items())
         told = "" if accuracy is None else f"{100 * accuracy:.1f} %"
         self._progress.update(self._task, completed=done, position=position, losses=text, accuracy=told)
+        if IN_BROWSER:  # no thread draws the bar there
+            self._progress.refresh()
 
     def add(self, row: dict[str, float]) -> None:
         """Takes the row of metrics of a finished epoch and ignores it, because a terminal draws no curve."""

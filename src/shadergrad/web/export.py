@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save
 
 import shadergrad as sg
+from shadergrad.system.safe_tensors import save
 
 from .errors import WebError
 from .javascript_step import render

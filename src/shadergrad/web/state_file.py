@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
 import shadergrad as sg
 from shadergrad.checkpoint import STATE_FORMAT
+from shadergrad.system.safe_tensors import SafetensorError, load_file, save
 
 from .errors import WebError
 

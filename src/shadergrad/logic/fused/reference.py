@@ -11,12 +11,13 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from ...system.browser import thread_pool
 from .cell import CENTRE, PATCH, CellCall, unpack_wires
 
 BLOCK = 1024  # cells, roughly; with fewer, threads wait for each other's Python more than they save
@@ -142,9 +143,9 @@ class Memory:
 
 
 @cache
-def _threads(process: int) -> ThreadPoolExecutor:
+def _threads(process: int) -> Executor:
     """The threads of a process; after a fork there are others."""
-    return ThreadPoolExecutor(_cores(), "shadergrad-cell")
+    return thread_pool(_cores(), "shadergrad-cell")
 
 
 def _cores() -> int:
