@@ -21,6 +21,7 @@ from helpers import assert_devices_agree, assert_same_bits, leaves_of, results_o
 from shadergrad import plan
 from shadergrad.compile.native import functions, kernel, product, program, rules
 from shadergrad.drive.execute import programs
+from shadergrad.nn import functional as F
 from shadergrad.runtime import cpu, llvm
 from shadergrad.runtime.device import get_device
 from shadergrad.runtime.threads import pool
@@ -237,6 +238,18 @@ def test_products_without_elements_are_empty_or_zero(shape: tuple[int, int, int,
     computes("native")
     found = (sg.zeros(batch, m, k) @ sg.zeros(batch, k, n)).numpy()
     np.testing.assert_array_equal(found, np.zeros((batch, m, n), np.float32))
+
+
+def test_weights_of_attention_sum_to_one(computes: Any) -> None:
+    """Logarithms of sums, which the backward pass is given, are rounded; weights are not off by that."""
+    computes("native")
+    x = sg.ones(1, 2, 8, 16)
+    result = F.scaled_dot_product_attention(x * 7.0, x, x)
+    np.testing.assert_array_equal(result.numpy(), x.numpy())
+    q, k = ((x * scale).detach().requires_grad_() for scale in (7.0, 3.0))
+    F.scaled_dot_product_attention(q, k, x).sum().backward()
+    for gradient in (q.grad, k.grad):
+        np.testing.assert_array_equal(gradient.numpy(), 0 * x.numpy())  # type: ignore[union-attr]
 
 
 def test_what_is_out_of_range_raises_as_before(computes: Any) -> None:

@@ -202,8 +202,9 @@ class Attention(AttentionCall):
     def composed(self, r: Builder, inputs: tuple[Node, ...]) -> Node:
         """The result of composed operations, and the logarithms of the sums behind it."""
         whole = Composed(r, self, inputs)
-        logs = whole.logs()
-        result = whole.result(whole.weights(logs))
+        tops = whole.tops()
+        powers, total = whole.powers(tops)
+        result, logs = whole.result(powers, total), whole.logs(tops, total)
         if self.by_row:
             result = r.permute(result, (0, 2, 1, 3))
         parts = [r.reshape(x, (x.size,)) for x in ([result, logs] if self.logs else [result])]
@@ -219,7 +220,7 @@ class Attention(AttentionCall):
         others = (None,) * (len(inputs) - 3)
         if mode.grad:  # a gradient that is to be differentiated itself
             whole = Composed(build.recorded, self, inputs)
-            return (*whole.gradients(upper, whole.weights(whole.logs())), *others)
+            return (*whole.gradients(upper, *whole.powers(whole.tops())), *others)
         places, shape = _places_of_gradients(inputs[:3])
         made = AttentionGradient(*(getattr(self, f.name) for f in fields(AttentionCall)), places, shape)
         found = make(made, upper, node, *inputs)
@@ -249,36 +250,45 @@ class Composed:
         self.scores = self._scores(inputs[3] if call.masked else None)
         self.kept = self._kept(inputs[-1]) if call.dropped else None
 
-    def logs(self) -> Node:
+    def tops(self) -> Node:
+        """The largest score of each row, (batch, rows, 1)."""
+        return self.b.make(ReduceMax((2,)), self.scores)
+
+    def powers(self, tops: Node) -> tuple[Node, Node]:
+        """exp(scores - tops), and the sums of rows, 0 where a row sees nothing: the weights are their quotients, for any `tops` near
+        the largest scores. exp(scores - logs) alone would be off by the rounding of the logarithms."""
+        b = self.b
+        tops = b.where(b.equal(tops, -math.inf), 0.0, tops)
+        powers = b.elementwise("Exp", b.sub(self.scores, self._across(tops)))
+        return powers, b.sum(powers, (2,))
+
+    def logs(self, tops: Node, total: Node) -> Node:
         """The logarithms of the sums of rows, (batch, rows, 1); -inf where a row sees nothing."""
         b = self.b
-        top = b.make(ReduceMax((2,)), self.scores)
-        top = b.where(b.equal(top, -math.inf), 0.0, top)
-        total = b.sum(b.elementwise("Exp", b.sub(self.scores, self._across(top))), (2,))
-        empty = b.equal(total, 0.0)
-        return b.where(empty, -math.inf, b.add(top, b.elementwise("Log", b.where(empty, 1.0, total))))
+        return b.where(b.equal(total, 0.0), -math.inf, b.add(tops, b.elementwise("Log", self._some(total))))
 
-    def weights(self, logs: Node) -> Node:
-        """Before dropout."""
-        b = self.b
-        logs = b.where(b.equal(logs, -math.inf), 0.0, logs)
-        return b.elementwise("Exp", b.sub(self.scores, self._across(logs)))
-
-    def result(self, weights: Node) -> Node:
-        used = weights if self.kept is None else self.b.mul(weights, self.kept)
+    def result(self, powers: Node, total: Node) -> Node:
+        used = self.b.div(powers, self._across(self._some(total)))
+        if self.kept is not None:
+            used = self.b.mul(used, self.kept)
         return self.b.reshape(self.b.dot(used, self.v), (self.n, self.heads, self.rows, self.d))
 
-    def gradients(self, g: Node, weights: Node) -> tuple[Node, Node, Node]:
+    def gradients(self, g: Node, powers: Node, total: Node) -> tuple[Node, Node, Node]:
         """Of q, k and v."""
         b = self.b
-        g = self._flat(g)
-        to_weights, used = b.dot(g, b.transpose(self.v)), weights
+        g, total = self._flat(g), self._some(total)
+        to_weights = b.dot(g, b.transpose(self.v))
+        used = weights = b.div(powers, self._across(total))
         if self.kept is not None:
             to_weights, used = b.mul(to_weights, self.kept), b.mul(weights, self.kept)
-        delta = self._across(b.sum(b.mul(to_weights, weights), (2,)))
-        to_scores = b.mul(b.mul(weights, b.sub(to_weights, delta)), self.call.scale)
+        delta = b.div(b.sum(b.mul(to_weights, powers), (2,)), total)
+        to_scores = b.mul(b.mul(weights, b.sub(to_weights, self._across(delta))), self.call.scale)
         found = (b.dot(to_scores, self.k), b.dot(b.transpose(to_scores), self.q), b.dot(b.transpose(used), g))
         return tuple(b.reshape(x, of.shape) for x, of in zip(found, self.of, strict=True))  # type: ignore[return-value]
+
+    def _some(self, total: Node) -> Node:
+        """Sums of rows to divide by."""
+        return self.b.where(self.b.equal(total, 0.0), 1.0, total)
 
     def _flat(self, x: Node) -> Node:
         return self.b.reshape(x, (self.batch, *x.shape[2:]))
@@ -354,8 +364,8 @@ class AttentionGradient(AttentionCall):
         whole = Composed(r, self, inputs[2:])
         size = inputs[0].size
         logs = r.make(Slice((size,), (size // inputs[0].shape[3],), (1,)), inputs[1])
-        weights = whole.weights(r.reshape(logs, (*whole.shape[:2], 1)))
-        return _laid_out(r, whole.gradients(inputs[0], weights), self.places, self.shape)
+        powers = whole.powers(r.reshape(logs, (*whole.shape[:2], 1)))
+        return _laid_out(r, whole.gradients(inputs[0], *powers), self.places, self.shape)
 
 
 def _writable(result: np.ndarray, place: Layout, shape: Shape) -> np.ndarray:
