@@ -245,3 +245,11 @@ def test_numpy_by_force_leaves_the_tape_out() -> None:
     np.testing.assert_array_equal((x * 2).numpy(force=True), [2.0, 4.0])
     with pytest.raises(sg.AutogradError, match="requires grad"):
         x.numpy()
+
+
+def test_arrays_are_written_as_what_the_tensor_holds_or_refused() -> None:
+    values = np.array([1 + 2j, 3.0], np.complex64)
+    assert sg.zeros(2, dtype=sg.complex64).write_(values).tolist() == [1 + 2j, 3 + 0j]
+    assert sg.zeros(2, dtype=sg.complex64).write_(np.array([1, 2])).tolist() == [1 + 0j, 2 + 0j]
+    with pytest.raises(sg.ShadergradError, match="cannot write an array of complex64"):
+        sg.zeros(2).write_(values)

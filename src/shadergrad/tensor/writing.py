@@ -132,7 +132,7 @@ class WritableTensor(ReadableTensor):
         >>> x.write_(np.array([1.0, 2.0]))
         tensor([1., 2.])
         """
-        if array.dtype.kind not in "biuf":
+        if array.dtype.kind not in ("biufc" if self.dtype.is_complex else "biuf"):
             raise DTypeError(f"write_(): cannot write an array of {array.dtype}: give one of numbers or bools.")
         array = np.asarray(array, self.dtype.numpy, order="C")
         if array.shape != self._node.shape:
