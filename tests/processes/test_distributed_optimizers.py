@@ -13,6 +13,7 @@ pytestmark = [
 ]
 
 BEGIN = """
+import copy
 import numpy as np
 import shadergrad as sg
 nn, F, dist = sg.nn, sg.nn.functional, sg.distributed
@@ -81,6 +82,27 @@ for is_compiled in (False, True):
     optimizer.load_state_dict(saved)
     assert sum(v.numel() for s in optimizer.state.values() for n, v in s.items() if n != "step") == held
 refused(lambda: sg.optim.ZeroRedundancyOptimizer(make().parameters(), optimizer_class=int), "class of optimizers")
+
+# a state that was gathered is not that of what was loaded since; groups that come later leave the shares of others
+optimizer.consolidate_state_dict(to=rank)
+optimizer.load_state_dict(saved)
+refused(optimizer.state_dict, "consolidate_state_dict")
+model, late = make(), nn.Linear(64, 8)
+plain, divided = (kind([p for p in m.parameters()]) for m, kind in (
+    (copy.deepcopy(model), lambda p: sg.optim.AdamW(p, lr=0.05)),
+    (model, lambda p: sg.optim.ZeroRedundancyOptimizer(p, optimizer_class=sg.optim.AdamW, lr=0.05))))
+late_plain = copy.deepcopy(late)
+for n in range(4):
+    if n == 2:
+        plain.add_param_group({"params": list(late_plain.parameters())})
+        divided.add_param_group({"params": list(late.parameters())})
+    for o in (plain, divided):
+        for k, p in enumerate(p for g in o.param_groups for p in g["params"]):
+            p.grad = sg.ones_like(p) * (k + n - 1.5)
+        o.step()
+    for a, b in zip(plain.param_groups, divided.param_groups):
+        for p, q in zip(a["params"], b["params"]):
+            assert np.abs(p.detach().numpy() - q.detach().numpy()).max() < 1e-6, n
 """,
         2,
     )
@@ -128,6 +150,13 @@ for dtype, tolerance in (("float32", 1e-5), ("float16", 2e-3), ("int8", 2e-2)):
     found = [None] * size
     dist.all_gather_object(found, flat(model))
     assert (found[0] == found[1]).all()
+
+    # nothing has changed since the last exchange: at the end nothing moves, nor after a restart there
+    before = flat(model)
+    optimizer.finish()
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.finish()
+    assert optimizer.exchanges == 4 and (flat(model) == before).all()
 
 # in parts, with inner steps while they travel
 model = make()

@@ -34,6 +34,7 @@ class _Part:
         self.momentum = np.zeros_like(self.shared)
         self.error = np.zeros_like(self.shared)
         self.begun: tuple[int, np.ndarray, Any] | None = None
+        self.exchanged_at = 0  # the step of the last exchange
 
 
 def flat_of(params: list[Tensor]) -> np.ndarray:
@@ -133,17 +134,19 @@ class DiLoCo:
                     self._finish(part)
 
     def finish(self) -> None:
-        """Wait for what travels, and exchange all parts: at the end all processes have the same parameters."""
+        """Wait for what travels, and exchange the parts that have changed since: at the end all processes have the same parameters."""
         for part in self._parts:
             if part.begun is not None:
                 self._finish(part)
-            self._begin(part)
-            self._finish(part)
+            if part.exchanged_at != self.steps:
+                self._begin(part)
+                self._finish(part)
 
     def _begin(self, part: _Part) -> None:
         now = flat_of(part.params)
         change = part.shared - now + part.error
         part.begun = self.steps, now, self._send(part, change)
+        part.exchanged_at = self.steps
 
     def _send(self, part: _Part, change: np.ndarray) -> tuple[Pending, np.ndarray, np.ndarray | None]:
         if self.dtype == "int8":
@@ -186,7 +189,13 @@ class DiLoCo:
             if part.begun is not None:
                 self._finish(part)
         outer = [
-            {"shared": p.shared.copy(), "momentum": p.momentum.copy(), "error": p.error.copy()} for p in self._parts
+            {
+                "shared": p.shared.copy(),
+                "momentum": p.momentum.copy(),
+                "error": p.error.copy(),
+                "exchanged_at": p.exchanged_at,
+            }
+            for p in self._parts
         ]
         return {"inner": self.inner.state_dict(), "outer": outer, "steps": self.steps}
 
@@ -199,6 +208,7 @@ class DiLoCo:
         self.steps = state_dict["steps"]
         for part, outer in zip(self._parts, state_dict["outer"], strict=True):
             part.begun = None
+            part.exchanged_at = int(outer["exchanged_at"])
             part.shared, part.momentum, part.error = (
                 np.array(outer[n], np.float32) for n in ("shared", "momentum", "error")
             )

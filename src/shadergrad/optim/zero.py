@@ -24,14 +24,18 @@ FIRST_NUMBER = 1 << 25  # of exchanges: behind those of gradients
 _count = itertools.count()
 
 
-def shares_of(sizes: list[int], count: int) -> list[int]:
-    """Whose each parameter is: the largest first, each to the process that has least."""
+def shares_of(sizes: list[list[int]], count: int) -> list[list[int]]:
+    """Whose each parameter of each group is: of a group the largest first, each to the process that has least. Groups that are added
+    change nothing for those before, whose state stays where it is."""
     loads = [0] * count
-    owner = [0] * len(sizes)
-    for k in sorted(range(len(sizes)), key=lambda k: (-sizes[k], k)):
-        owner[k] = loads.index(min(loads))
-        loads[owner[k]] += sizes[k]
-    return owner
+    owners = []
+    for group in sizes:
+        owner = [0] * len(group)
+        for k in sorted(range(len(group)), key=lambda k: (-group[k], k)):
+            owner[k] = loads.index(min(loads))
+            loads[owner[k]] += group[k]
+        owners.append(owner)
+    return owners
 
 
 class ZeroRedundancyOptimizer(Optimizer):
@@ -97,10 +101,12 @@ class _Zero(Optimizer):
 
     def _owned(self) -> list[list[Tensor]]:
         """The parameters of each process."""
-        params = [p for group in self.param_groups for p in group["params"]]
+        groups = [list(group["params"]) for group in self.param_groups]
         found: list[list[Tensor]] = [[] for _ in self._channels]
-        for p, owner in zip(params, shares_of([p.numel() for p in params], len(found)), strict=True):
-            found[owner].append(p)
+        owners = shares_of([[p.numel() for p in params] for params in groups], len(found))
+        for params, owned in zip(groups, owners, strict=True):
+            for p, owner in zip(params, owned, strict=True):
+                found[owner].append(p)
         return found
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -163,6 +169,7 @@ class _Zero(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a whole state; of which this process keeps its share."""
         super().load_state_dict(state_dict)
+        self._gathered = None
         owned = {id(p) for p in self._owned()[self._engine.rank]}
         for p in [p for p in self.state if id(p) not in owned]:
             self.state.pop(p)
