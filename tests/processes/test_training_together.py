@@ -51,6 +51,36 @@ def test_a_trainer_of_two_processes_has_the_curve_of_one() -> None:
     assert_ranks_pass(TRAINER, 2)
 
 
+def test_a_schedule_counts_in_all_processes() -> None:
+    source = """
+import numpy as np
+import shadergrad as sg
+nn, F = sg.nn, sg.nn.functional
+class Seen(sg.train.Callback):
+    epochs = 0
+    def on_epoch_end(self, run, row):
+        self.epochs += 1
+def trained(make, **options):
+    sg.manual_seed(0)
+    model = nn.Linear(1, 1)
+    optimizer = sg.optim.SGD(model.parameters(), lr=0.1)
+    x = np.arange(8.0, dtype=np.float32).reshape(8, 1) / 8
+    own, everywhere = Seen(), Seen()
+    everywhere.everywhere = True
+    callbacks = [sg.train.Schedule(make(optimizer)), own, everywhere]
+    sg.train.Trainer(model, optimizer, F.mse_loss, (x, x), validation=(x, x), batch_size=4, progress=False, callbacks=callbacks, **options).fit(4)
+    return [model.weight.item(), model.bias.item()], optimizer.param_groups[0]["lr"], own.epochs, everywhere.epochs
+for make in (lambda o: sg.optim.lr_scheduler.StepLR(o, 1, 0.1),
+             lambda o: sg.optim.lr_scheduler.ReduceLROnPlateau(o, patience=0, threshold=10.0, threshold_mode="abs")):
+    alone, together = trained(make), trained(make, distributed=True)
+    rank = sg.distributed.get_rank()
+    assert np.abs(np.subtract(alone[0], together[0])).max() < 1e-6, (alone, together)
+    assert alone[1] == together[1] < 0.1, (alone, together)
+    assert alone[2:] == (4, 4) and together[2:] == (0 if rank else 4, 4), together
+"""
+    assert_ranks_pass(source, 2)
+
+
 def _rows(folder: Path) -> list[float]:
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [row["loss"] for row in rows if "loss" in row]

@@ -11,7 +11,7 @@ import io
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 
@@ -34,6 +34,10 @@ class Callback:
     ...     def on_epoch_end(self, run, row):
     ...         print("LOSS", round(row["loss"], 1))
     """
+
+    everywhere: ClassVar[bool] = (
+        False  # whether each of several processes that train together needs it, not the first alone
+    )
 
     def on_fit_begin(self, run: Any) -> None:
         """Called before the first step."""
@@ -169,6 +173,8 @@ class Schedule(Callback):
     >>> sg.train.Schedule(sg.optim.lr_scheduler.StepLR(optimizer, 10)).every
     'epoch'
     """
+
+    everywhere = True  # all processes make the same step
 
     def __init__(self, scheduler: LRScheduler, every: str = "epoch", monitor: str = "validation_loss") -> None:
         if every not in ("epoch", "step"):

@@ -103,7 +103,7 @@ class Trainer:
     epoch.
     progress: whether to show a bar.
     distributed: whether all processes of the process group train together, each on its share of every batch; a DataLoader gives
-    a process its own batches (DistributedSampler). Metrics are means; callbacks and the bar are those of the first process.
+    a process its own batches (DistributedSampler). Metrics are means; callbacks and the bar are those of the first process, but for callbacks that are to run `everywhere`.
     backward, accumulate, finish, threads: see `TrainingStep`.
     Raises TrainingError for other data, or if they fill no batch.
 

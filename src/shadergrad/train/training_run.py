@@ -133,7 +133,9 @@ class Run:
     ) -> None:
         self.recipe = recipe
         self.together = together
-        self.callbacks = callbacks = tuple(callbacks) if together is None or together.rank == 0 else ()
+        self.callbacks = callbacks = tuple(
+            c for c in callbacks if together is None or together.rank == 0 or getattr(c, "everywhere", False)
+        )
         self._each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
         self.stop_wish: str | None = None
         self.accuracy: float | None = None  # after the latest epoch, where it is measured
@@ -222,7 +224,7 @@ class Run:
                 self.save()
                 if row:
                     bar.add(row)
-                    self._epoch_ended(row)
+                    self._epoch_ended(row if self.together is None else self.together.firsts(row))
                     bar.show(*self._shown, self.accuracy)
                     if self.together is not None:
                         self.stop_wish = self.together.firsts(self.stop_wish)
