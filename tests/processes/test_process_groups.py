@@ -213,6 +213,55 @@ def test_a_slow_process_is_waited_for() -> None:
     assert_ranks_pass(BEGIN + "time.sleep(5 * rank)\ndist.barrier()\n", 2)
 
 
+def test_a_process_that_is_killed_while_another_makes_a_group_takes_it_along() -> None:
+    source = BEGIN + "if rank == 1: os.kill(os.getpid(), 9)\ndist.new_group()\n"
+    short = source.replace("dist.init", "import shadergrad.distributed.watch as w; w.SILENT = w.GRACE = 3.0\ndist.init")
+    ended = finish(start(short, 2))
+    assert ended[0].code != 0
+    assert "rank 1" in ended[0].err, ended[0].err
+
+
+def test_a_process_that_waits_for_others_gives_signs_of_life() -> None:
+    source = """
+from shadergrad.distributed.groups import _groups
+seen = {_groups.watch._read("alive/0")}
+while rank == 1 and len(seen) < 4:  # it counts on, within new_group
+    seen.add(_groups.watch._read("alive/0"))
+    time.sleep(0.05)
+group = dist.new_group()
+x = sg.ones(1)
+dist.all_reduce(x, group=group)
+assert x.item() == 2
+"""
+    assert_ranks_pass(BEGIN + source, 2)
+
+
+def test_the_first_process_may_leave_early() -> None:
+    source = """
+if rank == 1:
+    from shadergrad.distributed.groups import _groups
+    watch = _groups.watch
+    watch._thread.join()  # no more watched, and not ended
+    assert not watch._news, watch._news
+    os.write(1, b"went on")
+"""
+    assert assert_ranks_pass(BEGIN + source, 2)[1] == "went on"
+
+
+def test_processes_meet_again_at_the_same_address() -> None:
+    source = """
+x = sg.ones(1)
+models = []
+for n in range(3):
+    models.append(sg.nn.parallel.DistributedDataParallel(sg.nn.Linear(1, 1)))  # which has a group of its own
+    dist.destroy_process_group()  # one may be at the next start while others are here
+    dist.init_process_group("gloo")
+    dist.all_reduce(x)
+assert x.item() == 27
+"""
+    assert_ranks_pass(BEGIN + source, 3)
+
+
 def test_a_rank_that_two_processes_claim_is_refused() -> None:
     source = BEGIN.replace(
         "import numpy", "os.environ.update(WORLD_SIZE='2', RANK=os.environ['RANK'].replace('2', '0'))\nimport numpy"

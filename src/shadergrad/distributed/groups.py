@@ -11,7 +11,7 @@ from typing import Any
 from . import library
 from .engines import Alone, Engine
 from .errors import NoGroupError
-from .launch import local_rank
+from .launch import number
 from .rendezvous import find
 from .watch import Watch
 
@@ -64,6 +64,8 @@ class _Groups:
         self.world: ProcessGroup | None = None
         self.others: list[ProcessGroup] = []
         self.watch: Watch | None = None
+        self.made = 0  # so often this process has connected with the others
+        self.held: list[tuple[Any, Watch]] = []  # stores that end with this process
 
 
 _groups = _Groups()
@@ -124,13 +126,13 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The number of this process on its machine: the environment variable LOCAL_RANK, else `fallback_rank`, else 0.
+    """The number of this process on its machine: the environment variable LOCAL_RANK, else `fallback_rank`, else 0
+    (PyTorch raises).
 
     >>> sg.distributed.get_node_local_rank()
     0
     """
-    found = local_rank()
-    return found or (fallback_rank or 0)
+    return number("LOCAL_RANK", fallback_rank or 0)
 
 
 def get_backend(group: Any = None) -> str:
@@ -250,27 +252,32 @@ def _gloo(method: str | None, store: Any, rank: int, size: int, timeout: float) 
     from .gloo import Gloo  # for those who need it: it imports PyTorch
 
     classes = library.c10d().classes
-    _refuse_twice(classes, place.store, place.rank)
+    store, signs = (classes.PrefixStore(f"group{_groups.made}", s) for s in (place.store, place.signs))
+    _refuse_twice(store, place.rank)
     watch = None
     if not isinstance(place.store, classes.FileStore):  # which would grow by each sign of life
-        watch = Watch(classes.PrefixStore("watch", place.store), place.rank, place.size, place.holds_store)
+        watch = Watch(classes.PrefixStore("watch", signs), place.rank, place.size, place.holds_store)
+        if place.holds_store == place.rank:
+            _groups.held.append((place.store, watch))
     explain = watch.explain if watch else (lambda error: f"[distributed] rank {place.rank} stops: {error}")
     if watch:
         watch.start()
         _groups.watch = watch
-        atexit.register(_leave)
+        atexit.register(_end)
     try:
-        engine = Gloo(classes.PrefixStore("world", place.store), place.rank, place.size, timeout, explain)
+        engine = Gloo(classes.PrefixStore("world", store), place.rank, place.size, timeout, explain)
         engine.barrier().wait()
     except BaseException:
         if watch:
             watch.stop()
             _groups.watch = None
+            _groups.held = [(store, held_by) for store, held_by in _groups.held if held_by is not watch]
         raise
+    _groups.made += 1
     return engine
 
 
-def _refuse_twice(classes: object, store: Any, rank: int) -> None:
+def _refuse_twice(store: Any, rank: int) -> None:
     """Raise where another process has this rank already."""
     if store.add(f"started/{rank}", 1) > 1:
         raise NoGroupError(
@@ -296,6 +303,14 @@ def _leave() -> None:
         each.engine.close()
     _groups.others.clear()
     _groups.world = GroupMember.WORLD = None
+
+
+def _end() -> None:
+    """Leave, and take no store away from those who go on."""
+    _leave()
+    for _, watch in _groups.held:
+        watch.see_off()
+    _groups.held.clear()
 
 
 def destroy_process_group(group: Any = None) -> None:

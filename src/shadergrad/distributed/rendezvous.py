@@ -17,12 +17,14 @@ from .library import c10d
 
 
 class Place(NamedTuple):
-    """store: None where one process needs nobody to be found. holds_store: the rank whose end takes the store along, if any."""
+    """store: None where one process needs nobody to be found. holds_store: the rank whose end takes the store along, if any.
+    signs: the same store by another connection: who waits for a key keeps the connection to himself, and signs of life must not wait."""
 
     store: Any
     rank: int
     size: int
     holds_store: int | None
+    signs: Any = None
 
 
 def find(method: str | None, store: Any, rank: int, size: int, timeout: float) -> Place:
@@ -30,7 +32,7 @@ def find(method: str | None, store: Any, rank: int, size: int, timeout: float) -
     store cannot be reached."""
     if store is not None:
         _check("store", rank, size)
-        return Place(store, rank, size, None)
+        return Place(store, rank, size, None, _beside(store, timeout))
     url = urlsplit(method or "env://")
     said = {name: int(values[0]) for name, values in parse_qs(url.query).items() if values[0].isdigit()}
     rank, size = said.get("rank", rank), said.get("world_size", size)
@@ -45,10 +47,12 @@ def find(method: str | None, store: Any, rank: int, size: int, timeout: float) -
         _check("tcp://", rank, size)
         if url.hostname is None or url.port is None:
             raise NoGroupError(f"[init_process_group] {method!r} lacks a host or a port. Hint: tcp://10.0.0.1:29500")
-        return Place(_tcp(url.hostname, url.port, rank, size, timeout, rank == 0), rank, size, 0)
+        store = _tcp(url.hostname, url.port, rank, size, timeout, rank == 0)
+        return Place(store, rank, size, 0, _beside(store, timeout))
     if url.scheme == "file":
         _check("file://", rank, size)
-        return Place(c10d().classes.FileStore(url.path, size), rank, size, None)
+        store = c10d().classes.FileStore(url.path, size)
+        return Place(store, rank, size, None, store)
     raise NoGroupError(
         f"[init_process_group] there is no init_method {method!r}. Hint: env://, tcp://HOST:PORT or file:///PATH."
     )
@@ -70,10 +74,21 @@ def _from_environment(rank: int, size: int, timeout: float) -> Place:
         )
     by_agent = config.launched_with("TORCHELASTIC_USE_AGENT_STORE") == "True"
     store = _tcp(host, port, rank, size, timeout, rank == 0 and not by_agent)
+    signs = _beside(store, timeout)
     if by_agent:
-        attempt = config.launched_with("TORCHELASTIC_RESTART_COUNT") or "0"
-        store = c10d().classes.PrefixStore(f"shadergrad/attempt{attempt}", store)
-    return Place(store, rank, size, None if by_agent else 0)
+        prefix = f"shadergrad/attempt{config.launched_with('TORCHELASTIC_RESTART_COUNT') or '0'}"
+        store, signs = (c10d().classes.PrefixStore(prefix, s) for s in (store, signs))
+    return Place(store, rank, size, None if by_agent else 0, signs)
+
+
+def _beside(store: Any, timeout: float) -> Any:
+    """Another connection to a store, where it has connections."""
+    if hasattr(store, "clone"):  # since PyTorch 2.7
+        return store.clone()
+    kind = c10d().classes.TCPStore
+    if not isinstance(store, kind):
+        return store
+    return kind(store.host, store.port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=timeout))
 
 
 def _tcp(host: str, port: int, rank: int, size: int, timeout: float, is_master: bool) -> Any:

@@ -54,6 +54,16 @@ class Watch:
         with suppress(RuntimeError):
             self._set(f"alive/{self._rank}", "done")
 
+    def see_off(self) -> None:
+        """At the end of the process that holds the store: return when all others know that they must do without it, or have left."""
+        until = time.monotonic() + (3 * BEAT if self._news else GRACE)
+        with suppress(RuntimeError):
+            self._set("closing", "1")
+            others = {rank for rank in range(self._size) if rank != self._rank}
+            while others and time.monotonic() < until:
+                others = {r for r in others if not self._read(f"left/{r}") and self._read(f"alive/{r}") != "done"}
+                time.sleep(0.02 if others else 0.0)
+
     def say_ended(self, why: str) -> None:
         """This process ends by an error: the first that says so is what others show."""
         with suppress(RuntimeError), self._lock:
@@ -103,6 +113,9 @@ class Watch:
                 self._set(f"alive/{self._rank}", str(count))
                 news = self._read("ended")
                 now = self._read(f"alive/{other}")
+                closing = bool(self._read("closing"))
+                if closing:
+                    self._set(f"left/{self._rank}", "1")
             except RuntimeError:
                 if self._stopped.is_set():
                     return
@@ -117,6 +130,8 @@ class Watch:
             if news and not news.startswith(f"rank {self._rank}:"):
                 self._end(news)
                 return
+            if closing:
+                return  # in good order: without a store nobody can be watched
 
     def _end(self, news: str) -> None:
         """Leave time for the error to be raised where this process waits, then end."""
