@@ -237,11 +237,49 @@ for hook, tolerance in ((dist.default_hooks.fp16_compress_hook, 1e-3), (dist.def
         error = np.abs(total / 40 - exact).max()
         assert 0 < error < (tolerance / 8 if feeds_back else tolerance), (hook.__name__, feeds_back, error)
 
+# two losses of one forward pass, where a process may not use all parameters
+branches = Branches()
+ddp = DDP(branches, find_unused_parameters=True)
+branches.forward = lambda x: (branches.a(x), branches.b(x))
+def two_losses(x):
+    a, b = ddp(x)
+    a.sum().backward()
+    b.sum().backward()
+for step in (two_losses, sg.compile(two_losses)):
+    for _ in range(2):
+        branches.zero_grad()
+        step(sg.tensor([[rank + 1.0]]))
+        assert gradients(branches) == [[[1.5]], [[1.5]], None], gradients(branches)
+def join_two():
+    with ddp.join():
+        two_losses(sg.ones(1, 1))
+refused(join_two, "add the losses")
+
+# buffers of all dtypes
+linear = nn.Linear(1, 1)
+linear.register_buffer("k", sg.tensor([1, 2, 3], dtype=sg.uint16))
+ddp = DDP(linear)
+ddp(sg.ones(1, 1)).sum().backward()
+assert linear.k.tolist() == [1, 2, 3], linear.k
+
+# compiled before, a step is refused within join(), and goes on behind it
+step = sg.compile(lambda x: ddp(x).sum().backward())
+step(sg.ones(1, 1))
+with ddp.join():
+    refused(lambda: step(sg.ones(1, 1)), "join() counts")
+step(sg.ones(1, 1))
+
+# statistics of all processes, of more values than 16 bits count
+norm = nn.SyncBatchNorm(1)
+y = norm((sg.ones(1, 1, 300, 300) * 4 + 2 * rank).half())
+assert y.dtype is sg.float16 and abs(y.float().mean().item() - (2 * rank - 1)) < 1e-3
+close(norm.running_mean.numpy(), 0.5, "running mean", 1e-5)
+
 # a hook of one's own
 linear = nn.Linear(1, 1, bias=False)
 ddp = DDP(linear)
 def hook(state, bucket):
-    assert bucket.is_last() and bucket.parameters() == [linear.weight] or True
+    assert bucket.is_last() and bucket.index() == 0 and [id(p) for p in bucket.parameters()] == [id(linear.weight)]
     buffer = bucket.buffer().div_(state)
     return dist.all_reduce(buffer, async_op=True).get_future().then(lambda f: f.value()[0])
 ddp.register_comm_hook(size, hook)

@@ -57,7 +57,7 @@ class Channel:
         """The value of all processes. Raises DistBackendError where another has ended."""
         pending, array, dtype = started
         pending.wait()
-        return from_bfloat16(array) if array.dtype == np.uint16 else array.astype(dtype, copy=False)
+        return from_bfloat16(array) if array.dtype == np.uint16 != dtype else array.astype(dtype, copy=False)
 
     def backward(self) -> Channel:
         """The channel of gradients: of a sum itself."""

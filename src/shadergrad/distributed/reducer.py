@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..drive import execute
 from ..drive.tracing import current
 from ..errors import CompileError
 from ..graph.node import grad_mode
@@ -76,6 +77,11 @@ def cut(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
+def flat_of(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors of one device and dtype, one behind the other."""
+    return cat([t.reshape(-1) for t in tensors]) if len(tensors) > 1 else tensors[0].reshape(-1)
+
+
 def buckets_of(parameters: Sequence[Tensor], most: int) -> list[list[int]]:
     """Numbers of parameters, in the reverse of their order, of one device and dtype and at most so many bytes each."""
     found: list[list[int]] = []
@@ -127,7 +133,11 @@ class Reducer:
         self._hook: tuple[Any, Hook] | None = None
         self.is_armed = False
         self._ready: set[int] = set()
-        self._unused: frozenset[int] | None = None  # on all processes, as the first capture found
+        self._arrived: set[int] = set()  # were exchanged since the forward pass
+        self._accumulated: set[int] = set()  # got gradients, of passes that exchanged nothing, since the last exchange
+        self._passes = 0  # backward passes that exchanged, since the forward pass
+        self._unused: dict[int, frozenset[int]] = {}  # by the pass: on all processes, as the first capture found
+        self.is_joined = False  # whether others may send zeros in the place of a step
         self._waits = False
         self.handles = [p.register_post_accumulate_grad_hook(self._noting(k)) for k, p in enumerate(parameters)]
 
@@ -143,6 +153,8 @@ class Reducer:
         if self._ready and self._waits is False:
             self._raise_missing()
         self._ready.clear()
+        self._arrived.clear()
+        self._passes = 0
         self.is_armed = True
 
     def disarm(self) -> None:
@@ -150,7 +162,8 @@ class Reducer:
         self._ready.clear()
 
     def _on_ready(self, k: int) -> None:
-        if not self.is_armed:
+        if not self.is_armed or k in self._arrived:
+            self._accumulated.add(k)
             return
         if not self._waits:
             self._waits = True
@@ -172,30 +185,39 @@ class Reducer:
             return
         if len(self._ready) < len(self.parameters) and not self._finds_unused:
             return  # another backward pass may come
-        ready, self._ready, self.is_armed = self._ready, set(), False
-        unused = self._unused_everywhere(ready) if self._finds_unused else frozenset()
+        if self._passes and self.is_joined:
+            raise DistError(
+                "[DistributedDataParallel] several backward passes of one forward pass cannot be matched by processes that have no more "
+                "batches. Hint: within join() add the losses, and call backward() once."
+            )
+        used, self._accumulated = self._ready | self._accumulated, set()
+        self._arrived |= self._ready
+        self._ready.clear()
+        # a second loss of the same forward pass may come, of other parameters
+        self.is_armed = self._finds_unused and len(self._arrived) < len(self.parameters)
+        unused = self._unused_everywhere(used) if self._finds_unused else frozenset()
+        self._passes += 1
         with grad_mode(False):
             self.exchange(unused)
         if current.trace is None:
-            for device in dict.fromkeys(p._node.device for p in self.parameters):
-                compute_all(device)
+            self._compute()
 
     def _unused_everywhere(self, ready: set[int]) -> frozenset[int]:
         """The parameters that no process used. In compiled steps they are those of the first capture, when all processes ask."""
-        if current.trace is not None and self._unused is not None:
-            known = self._unused & ready
+        if current.trace is not None and self._passes in self._unused:
+            known = self._unused[self._passes] & ready
             if known:
                 raise CompileError(
                     f"[DistributedDataParallel] {self._names[min(known)]} was used by no process when a step was first captured, and is "
                     "now. Hint: call the model once with all its parameters first, or leave the step uncompiled."
                 )
-            return self._unused
+            return self._unused[self._passes]
         used = np.zeros(len(self.parameters), np.int32)
         used[list(ready)] = 1
         self.engine.all_reduce(used, ReduceOp.SUM).wait()
         found = frozenset(np.flatnonzero(used == 0).tolist())
         if current.trace is not None:
-            self._unused = found
+            self._unused[self._passes] = found
         return found
 
     def exchange(self, unused: frozenset[int] = frozenset()) -> None:
@@ -203,8 +225,7 @@ class Reducer:
         for number, bucket in enumerate(self.buckets):
             parameters = [self.parameters[k] for k in bucket]
             gradients = [zeros_like(p) if p.grad is None else p.grad for p in parameters]
-            flat = cat([g.reshape(-1) for g in gradients]) if len(gradients) > 1 else gradients[0].reshape(-1)
-            mean = self._exchanged(flat, parameters, number)
+            mean = self._exchanged(flat_of(gradients), parameters, number)
             for k, p, part in zip(bucket, parameters, cut(mean, parameters), strict=True):
                 if k in unused:
                     continue
@@ -228,25 +249,28 @@ class Reducer:
 
     def shadow_buckets(self) -> None:
         """Take part in a step with gradients of zeros, and forget the means."""
-        started = []
-        for bucket in self.buckets:
-            first = self.parameters[bucket[0]]
-            size = sum(self.parameters[k].numel() for k in bucket)
-            started.append(self.channel.start(np.zeros(size, first.dtype.numpy), -1))
-        for s in started:
-            self.channel.finish(s)
+        if self._finds_unused:
+            self._unused_everywhere(set())
+        with grad_mode(False):
+            means = []
+            for number, bucket in enumerate(self.buckets):
+                parameters = [self.parameters[k] for k in bucket]
+                means.append(self._exchanged(flat_of([zeros_like(p) for p in parameters]), parameters, number))
+        self._compute()
+        del means
 
-    def shadow_buffers(self, buffers: list[Tensor]) -> None:
-        """Take part in the exchange of buffers, with those that are there."""
-        for together in kinds_of(buffers):
-            flat = np.concatenate([b.detach().numpy().reshape(-1) for b in together])
-            self.roots.finish(self.roots.start(flat, -1))
+    def _compute(self) -> None:
+        for device in dict.fromkeys(p._node.device for p in self.parameters):
+            compute_all(device)
 
     def exchange_buffers(self, buffers: list[Tensor]) -> None:
         """Let all processes have the buffers of the first one."""
         with grad_mode(False):
             for number, together in enumerate(kinds_of(buffers)):
-                flat = cat([b.reshape(-1) for b in together]) if len(together) > 1 else together[0].reshape(-1)
-                root = Tensor._of(exchanged(flat._node, self.roots, self._base + number))
+                root = Tensor._of(exchanged(flat_of(together)._node, self.roots, self._base + number))
+                if self._finds_unused and current.trace is None:
+                    execute.realize(
+                        [root._node]
+                    )  # before processes ask for unused parameters, whatever a program reads between
                 for b, part in zip(together, cut(root, together), strict=True):
                     b._assign(part._node)

@@ -13,7 +13,7 @@ from ..distributed import get_world_size
 from ..distributed.channels import sum_channel
 from ..drive import execute
 from ..drive.tracing import current
-from ..dtypes import int32
+from ..dtypes import float32, int32
 from ..graph.node import grad_mode
 from ..primitives.exchange import exchanged
 from ..tensor import Tensor, cat, full, ones, zeros
@@ -295,17 +295,20 @@ class SyncBatchNorm(_BatchNorm):
         axes = [k for k in range(input.ndim) if k != 1]
         shape = [1, -1, *([1] * (input.ndim - 2))]
         counted = full((1,), float(input.numel() // input.shape[1]), device=input.device)
-        sums = self._of_all(cat([input.sum(axes), counted.to(dtype=input.dtype)]), 0)
+        x = input.to(float32) if input.dtype.is_half else input  # 16 bits hold neither the count nor the sum of squares
+        sums = self._of_all(cat([x.sum(axes), counted.to(dtype=x.dtype)]), 0)
         count = sums[-1]
         mean = sums[:-1] / count
-        centred = input - mean.reshape(shape)
+        centred = x - mean.reshape(shape)
         var = self._of_all((centred * centred).sum(axes), 1) / count
         if self.training and self.running_mean is not None:
             self._track(mean, var, count)
         result = centred * (var + self.eps).rsqrt().reshape(shape)
         if self.weight is not None:
             result = result * self.weight.reshape(shape)
-        return result if self.bias is None else result + self.bias.reshape(shape)
+        if self.bias is not None:
+            result = result + self.bias.reshape(shape)
+        return result.to(input.dtype)
 
     def _of_all(self, value: Tensor, which: int) -> Tensor:
         """The sum over all processes; outside compiled steps at once, in the order of the program."""

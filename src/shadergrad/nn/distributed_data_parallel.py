@@ -6,6 +6,7 @@ them is distributed/reducer.py.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -80,30 +81,60 @@ class DistributedDataParallel(Module):
         self.process_group: ProcessGroup = chosen(process_group, "DistributedDataParallel")
         self.broadcast_buffers = broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
-        ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        ignored = self._ignored()
         named = [(n, p) for n, p in module.named_parameters() if n not in ignored]
-        trained = [(n, p) for n, p in named if p.requires_grad]
+        trained = self._trained()
         if not trained:
             raise DistError(
                 "[DistributedDataParallel] is not needed when a module doesn't have any parameters that require a gradient."
             )
         buffers = [(n, b) for n, b in module.named_buffers() if n not in ignored]
-        most = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEGABYTE)
+        self._most = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEGABYTE)
         if init_sync:
-            refuse_unlike("DistributedDataParallel", [*named, *buffers], self.process_group, (most, len(trained)))
+            refuse_unlike("DistributedDataParallel", [*named, *buffers], self.process_group, (self._most, len(trained)))
             share([t for _, t in (*named, *buffers)], self.process_group)
         engine = self.process_group.engine
         own = engine.subgroup(range(engine.size), None)  # its operations do not mix with those that the program makes
         self._buffers_shared = [n for n, _ in buffers]
+        self._exchange_by(own)
+
+    def _ignored(self) -> set[str]:
+        return set(getattr(self.module, "_ddp_params_and_buffers_to_ignore", ()))
+
+    def _trained(self) -> list[tuple[str, Tensor]]:
+        ignored = self._ignored()
+        return [(n, p) for n, p in self.module.named_parameters() if n not in ignored and p.requires_grad]
+
+    def _exchange_by(self, engine: Any) -> None:
+        """Begin to follow the parameters' gradients."""
+        trained = self._trained()
         self._state = _State()
         self._state.reducer = Reducer(
             [p for _, p in trained],
             [n for n, _ in trained],
             self.process_group,
-            own,
-            most,
-            find_unused_parameters,
+            engine,
+            self._most,
+            self.find_unused_parameters,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: the module and the options. A copy exchanges in the default group, and has no communication hook."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("process_group", "_state")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.process_group = chosen(None, "DistributedDataParallel")
+        self._exchange_by(self.process_group.engine)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DistributedDataParallel:
+        """A copy that exchanges in the same group."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
+        made.process_group = self.process_group
+        made._exchange_by(self._state.reducer.engine)
+        return made
 
     @property
     def require_backward_grad_sync(self) -> bool:
@@ -115,6 +146,7 @@ class DistributedDataParallel(Module):
         state = self._state
         if current.trace is not None:
             current.trace.on_attribute(state, "syncs", state.syncs)
+            current.trace.on_attribute(state, "joining", state.joining)
             if state.joining is not None:
                 raise CompileError(
                     "[DistributedDataParallel] join() counts processes at each step, which a compiled step cannot. Hint: "
@@ -124,12 +156,15 @@ class DistributedDataParallel(Module):
             if state.joining is not None:
                 state.joining.begin_step()
             state.reducer.arm()
-            if self.broadcast_buffers and self._buffers_shared and self.training:
-                found = dict(self.module.named_buffers())
-                state.reducer.exchange_buffers([found[n] for n in self._buffers_shared if n in found])
-        else:
+            self._exchange_buffers()
+        elif not state.syncs:
             state.reducer.disarm()
         return self.module(*inputs, **kwargs)
+
+    def _exchange_buffers(self) -> None:
+        if self.broadcast_buffers and self._buffers_shared and self.training:
+            found = dict(self.module.named_buffers())
+            self._state.reducer.exchange_buffers([found[n] for n in self._buffers_shared if n in found])
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -154,12 +189,13 @@ class DistributedDataParallel(Module):
         if not enable or self.process_group.size() == 1:
             yield
             return
-        self._state.joining = _Join(self, divide_by_initial_world_size, throw_on_early_termination)
+        joining = _Join(self, divide_by_initial_world_size, throw_on_early_termination)
+        self._state.set_joining(joining)
         try:
             yield
-            self._state.joining.shadow()
+            joining.shadow()
         finally:
-            self._state.joining = None
+            self._state.set_joining(None)
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
         """Exchange buckets by `hook(state, bucket)`, which gives a future of the flat mean.
@@ -191,6 +227,11 @@ class _State:
             tracing.changes += 1
         self.syncs = value
 
+    def set_joining(self, value: _Join | None) -> None:
+        tracing.changes += 1
+        self.joining = value
+        self.reducer.is_joined = value is not None
+
 
 class _Join:
     """Processes that have unlike numbers of batches."""
@@ -201,9 +242,11 @@ class _Join:
         self.steps = 0
 
     def _count(self, is_active: bool) -> int:
-        active = np.array([1 if is_active else 0], np.int64)
+        active = np.zeros(self._reducer.engine.size, np.int64)
+        active[self._reducer.engine.rank] = is_active
         self._reducer.engine.all_reduce(active, ReduceOp.SUM).wait()
-        left = int(active[0])
+        left = int(active.sum())
+        self._reducer.roots.root = _last(active)
         if self._throws and left < self._reducer.engine.size:
             raise DistError("[DistributedDataParallel.join] detected at least one rank that exhausted inputs.")
         self._reducer.channel.divisor = 0 if self._divides_by_all else left
@@ -217,16 +260,20 @@ class _Join:
         """What a process does that is done."""
         engine, model = self._reducer.engine, self._model
         while self._count(False):
-            if model.broadcast_buffers and model.training and model._buffers_shared:
-                self._reducer.shadow_buffers([b for _, b in model.module.named_buffers()])
+            model._exchange_buffers()
             self._reducer.shadow_buckets()
-        self._reducer.channel.divisor = 0
+        self._reducer.channel.divisor = self._reducer.roots.root = 0
         most = np.zeros(engine.size, np.int64)
         most[engine.rank] = self.steps
         engine.all_reduce(most, ReduceOp.SUM).wait()
-        last = int(most.argmax())
+        last = _last(most == most.max())
         for t in (*model.module.parameters(), *model.module.buffers()):
             _from(t, last, engine)
+
+
+def _last(which: np.ndarray) -> int:
+    """The highest number of those for which it holds: whose values all take (PyTorch breaks ties so), else 0."""
+    return int(np.flatnonzero(which).max(initial=0))
 
 
 def _from(t: Tensor, root: int, engine: Any) -> None:
