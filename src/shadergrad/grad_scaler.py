@@ -107,15 +107,15 @@ class GradScaler:
                 scale = self._scale if self._scale.device == g.device else self._scale.to(g.device)
                 flags.append((~g.isfinite()).any().float().to(self._scale.device))
                 g.mul_(scale.reciprocal())
-            found = flags[0] if flags else self._scale * 0.0
             for flag in flags[1:]:
-                found = found.maximum(flag)
-        self._found[optimizer] = found
+                flags[0] = flags[0].maximum(flag)
+        if flags:  # where no parameter has a gradient there is nothing to step by, nor to decide on
+            self._found[optimizer] = flags[0]
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """The optimizer's step, unless a gradient is infinite or NaN: parameters and state stay then as they are.
 
-        Raises ArgumentError for a second step before update(), ArgumentError for a closure.
+        Raises ArgumentError for a second step before update(), for a closure, and where no parameter has a gradient.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -125,6 +125,10 @@ class GradScaler:
             raise ArgumentError("step() has already been called since the last update().")
         if optimizer not in self._found:
             self.unscale_(optimizer)
+        if optimizer not in self._found:
+            raise ArgumentError(
+                "No inf checks were recorded for this optimizer: none of its parameters has a gradient."
+            )
         self._stepped.add(optimizer)
         found = self._found[optimizer]
         if isinstance(optimizer, Optimizer) and type(optimizer).step is Optimizer.step:

@@ -256,6 +256,8 @@ def test_a_scaler_says_what_is_called_too_early_or_twice() -> None:
     with pytest.raises(RuntimeError, match="after step"):
         scaler.unscale_(optimizer)
     scaler.update()
+    with pytest.raises(RuntimeError, match="none of its parameters has a gradient"):
+        scaler.step(sg.optim.SGD([sg.ones(2, requires_grad=True)], lr=0.1))
     off = sg.amp.GradScaler(enabled=False)
     assert (off.get_scale(), off.state_dict(), off.is_enabled(), off.scale(3)) == (1.0, {}, False, 3)
     h = sg.ones(2, dtype="float16", requires_grad=True)

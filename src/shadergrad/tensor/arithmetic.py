@@ -8,6 +8,7 @@ from ..dtypes import bool_, default_dtype, int32, of_scalar
 from ..errors import DTypeError, ShapeError
 from ..graph.build import cast
 from ..graph.node import make
+from ..graph.primitive import Primitive
 from ..primitives import elementwise as e
 from ..primitives.complex import Magnitude
 from .base import TensorBase
@@ -15,7 +16,7 @@ from .coercion import Number, binary, operands
 from .comparison import ComparisonTensor, where
 from .handle import wrap
 from .operators import OPERATORS, REFLECTED, apply_operator, apply_reflected
-from .precision import follows_policy
+from .precision import follows_policy, policy
 
 T = TypeVar("T", bound="ArithmeticTensor")
 
@@ -37,7 +38,7 @@ class ArithmeticTensor(ComparisonTensor):
         tensor([11., 12.])
         """
         check_alpha(alpha, self, other)
-        return binary(e.Add(), self, other if alpha == 1 else other * alpha)
+        return binary(e.Add(), self, other) if alpha == 1 else scaled(self, other, alpha, e.Add())
 
     def sub(self, other: ArithmeticTensor | Number, *, alpha: Number = 1) -> Self:
         """self - alpha * other. Raises DTypeError for bools, ShapeError where the shapes do not broadcast.
@@ -48,7 +49,7 @@ class ArithmeticTensor(ComparisonTensor):
         """
         _refuse_bools(self, other)
         check_alpha(alpha, self, other)
-        return binary(e.Sub(), self, other if alpha == 1 else other * alpha)
+        return binary(e.Sub(), self, other) if alpha == 1 else scaled(self, other, alpha, e.Sub())
 
     def mul(self, other: ArithmeticTensor | Number) -> Self:
         """self * other; for bools, and. Raises ShapeError where the shapes do not broadcast.
@@ -362,6 +363,12 @@ REFLECTED.update(
 def _subtract(a: Any, b: Any) -> Any:
     _refuse_bools(a, b)
     return binary(e.Sub(), a, b)
+
+
+@policy("add_scaled")
+def scaled(a: Any, b: Any, alpha: Number, primitive: Primitive) -> Any:
+    """a + alpha * b, or their difference: of halves rounded once."""
+    return binary(primitive, a, b * alpha)
 
 
 def check_alpha(alpha: Number, *values: Any) -> None:

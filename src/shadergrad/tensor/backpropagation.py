@@ -170,6 +170,8 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
             f"Mismatch in shape: grad_output[0] has a shape of {list(gradient.shape)} and output[0] has a shape of {list(output.shape)}."
         )
     if gradient.dtype is not output.dtype:
+        if gradient.dtype.is_floating_point and output.dtype.is_floating_point:
+            return build.cast(gradient._node, output.dtype)
         raise DTypeError(f"[backward] the gradient is {gradient.dtype.name}, the output {output.dtype.name}.")
     return gradient._node
 

@@ -16,6 +16,7 @@ from .base import TensorBase
 from .coercion import OPERANDS, Number, binary, operands
 from .handle import wrap
 from .operators import OPERATORS, REFLECTED, apply_operator, apply_reflected
+from .placement import check_fits
 from .records import RecordTensor
 
 
@@ -235,6 +236,7 @@ class ComparisonTensor(RecordTensor):
             raise ShapeError(f"[masked_fill] value must be a number or a tensor of shape (), got {tuple(value.shape)}.")
         if mask.dtype is not bool_:
             raise DTypeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+        check_fits(value, self.dtype)
         return where(mask, value, self).to(dtype=self.dtype)
 
 

@@ -16,7 +16,7 @@ from .axes import check_sizes, sizes_of
 from .base import TensorBase
 from .coercion import host_tensor, node_of
 from .handle import wrap
-from .placement import check_integer, check_storable, host_device, resolve_device
+from .placement import check_fits, check_integer, check_storable, host_device, resolve_device
 
 MOST_ELEMENTS = 2**60  # so that their bytes are a 64-bit number
 
@@ -78,6 +78,7 @@ def _filled(what: str, size: tuple[int, ...], fill_value: float, dtype: Any, dev
     name = resolve_device(device, kind)
     check_storable(kind, name)
     check_integer(what, fill_value, kind, name)
+    check_fits(fill_value, kind)
     return finish(build.constant(fill_value, kind, name, shape), requires_grad)
 
 

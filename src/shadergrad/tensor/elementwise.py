@@ -16,6 +16,7 @@ from .coercion import Number, binary, floating
 from .comparison import where
 from .composed import composed
 from .handle import wrap
+from .placement import check_fits
 
 LARGE = 1e9  # beyond it asinh and acosh are log(2 x) to the last bit, while x * x may overflow, and a GPU's x / x be 0
 NEARLY_INFINITE = 80.0  # from here sinh and cosh are half of e ** |x|, which may overflow where they do not
@@ -183,6 +184,8 @@ class ElementwiseTensor(ArithmeticTensor):
             cast_to = [v.to(dtype=kind) if isinstance(v, TensorBase) else v for v in (min, max)]
             if any(v.dtype is not kind for v in (self, *limits)):
                 return self.to(dtype=kind).clamp(*cast_to)
+        check_fits(min, self.dtype)
+        check_fits(max, self.dtype)
         inside: Any = None
         value = self
         if min is not None:

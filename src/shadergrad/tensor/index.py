@@ -20,6 +20,7 @@ from .coercion import Number, host_tensor
 from .comparison import where
 from .handle import wrap
 from .overwrite import overwrite
+from .placement import check_fits
 from .positions import in_range, wrapped
 from .slices import SliceTensor
 from .subscript import select_positions
@@ -149,6 +150,7 @@ class IndexTensor(SliceTensor):
             raise ArgumentTypeError("scatter(): missing a required argument: 'src' or 'value'")
         given: Any = src
         if not isinstance(src, IndexTensor):
+            check_fits(src, self.dtype)
             given = wrap(build.constant(src, self.dtype, index._node.device, tuple(index.shape)))
         if not self.ndim:
             flat = self.reshape(1).scatter(dim, index.reshape(-1), given.reshape(-1), reduce=reduce)

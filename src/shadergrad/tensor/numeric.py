@@ -11,7 +11,7 @@ from ..graph import build
 from ..graph.node import make
 from ..primitives import elementwise as e
 from ..primitives.complex import ImaginaryPart
-from .arithmetic import check_alpha
+from .arithmetic import check_alpha, scaled
 from .base import TensorBase
 from .coercion import Number, binary, floating
 from .comparison import where
@@ -45,7 +45,7 @@ class NumericTensor(ElementwiseTensor):
                 "Subtraction, the `-` operator, with bools is not supported. Hint: use ^ or logical_xor()."
             )
         check_alpha(alpha, self, other)
-        return binary(e.Sub(), other, self if alpha == 1 else self * alpha)
+        return binary(e.Sub(), other, self) if alpha == 1 else scaled(other, self, alpha, e.Sub())
 
     def copysign(self, other: NumericTensor | Number) -> Self:
         """The size of self with the sign of `other`, -0.0 included; integers give float32.

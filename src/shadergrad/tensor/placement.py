@@ -8,10 +8,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from ..arguments import checked, refuse
-from ..dtypes import DType, float32, float64, int64
-from ..errors import DTypeError
+from ..dtypes import DType, FloatLimits, bfloat16, float16, float32, float64, int64
+from ..errors import ArgumentError, DTypeError
 from ..runtime.device import canonical_name, get_device, standing_for
 
 
@@ -189,6 +190,20 @@ def check_integer(what: str, value: float, dtype: DType, device_name: str) -> No
         low, high = integer_range(dtype, device_name)
         if not low <= value <= high and dtype.range[0] <= value <= dtype.range[1]:
             raise dtype.refused(int(value), what)
+
+
+LARGEST = {dtype: FloatLimits.of(dtype).max for dtype in (bfloat16, float16, float32)}
+
+
+def check_fits(value: Any, dtype: DType) -> None:
+    """Raises ArgumentError for a number that a floating dtype holds only as infinite, where a tensor is to be filled with it or limited
+    to it. Infinite numbers fit, and those of integers are checked as constants are made."""
+    largest = LARGEST.get(dtype)
+    if largest is not None and isinstance(value, int | float) and abs(value) > largest and abs(value) != math.inf:
+        raise ArgumentError(
+            f"value {value} cannot be converted to {dtype.name} without overflow: the largest is {largest:.8g}. "
+            f"Hint: finfo({dtype.name}).min or .max, or float('inf')."
+        )
 
 
 def widest_float(device_name: str) -> DType:

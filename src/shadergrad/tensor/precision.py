@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..dtypes import DType, float32, float64, met, promote
+from ..dtypes import DType, float32, float64, met, parse_dtype, promote_operands
 from ..errors import ArgumentError
 from ..graph.node import Node, mode
 from .base import TensorBase
@@ -63,7 +63,7 @@ REFUSED: dict[str, frozenset[str]] = {
 COMPOSED = _names(
     """acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d addcdiv addcmul addmv addr asinh atanh avg_pool1d avg_pool2d
     avg_pool3d batch_norm_values bilinear celu corrcoef cosh cosine_similarity cov cumprod cumulative_trapezoid dist elu embedding_bag
-    float_power floor_divide fmod gaussian_nll_loss gelu glu grid_sample group_norm hardsigmoid hardswish hypot interpolate layer_norm lerp
+    add_scaled float_power floor_divide fmod gaussian_nll_loss gelu glu grid_sample group_norm hardsigmoid hardswish hypot interpolate layer_norm lerp
     local_response_norm log_softmax logaddexp logaddexp2 logcumsumexp logit logsigmoid logsumexp lp_pool1d lp_pool2d lp_pool3d matrix_norm
     mean mish multilabel_soft_margin_loss mv nanmean nansum norm normalize pairwise_distance pdist pow reciprocal remainder renorm
     rms_norm selu silu sinc sinh softmax softmin softplus softsign std std_mean tan tanhshrink tensordot trapezoid
@@ -71,7 +71,9 @@ COMPOSED = _names(
 )
 EVERY = COMPOSED.union(*LOWER.values(), *SINGLE.values(), *WIDEST.values(), *REFUSED.values())
 OPEN = _names("einsum inner tensordot")  # made of products that the lists name, where they do not name it
-OF_THE_FIRST = _names("layer_norm group_norm rms_norm batch_norm_values")  # whose weights may be float32 beside halves
+OF_THE_FIRST = _names(
+    "layer_norm group_norm rms_norm batch_norm_values cosine_embedding_loss"
+)  # beside which the others may be float32
 
 
 class _Here(threading.local):
@@ -93,6 +95,8 @@ def follows_policy(function: F, name: str) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         if here.kinds:
             return _under_autocast(function, name, args, kwargs)
+        if kwargs and getattr(kwargs.get("dtype"), "is_half", False):
+            return _in_single(function, name, args, kwargs)
         if not met.halves:
             return function(*args, **kwargs)
         for value in args:
@@ -150,17 +154,21 @@ def _called(function: Callable[..., Any], args: Any, kwargs: Any, cast: Callable
 
 
 def _in_single(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
-    """A composition of halves: in float32, and its floating results rounded once."""
-    given = [t.dtype for value in (*args, *kwargs.values()) for t in _tensors(value)]
-    dtype = functools.reduce(promote, given[:1] if name in OF_THE_FIRST else given)
+    """A composition of halves: in float32, and its floating results rounded once. A dtype that is asked for is that of the operands
+    as well, which are rounded before."""
+    asked = None if kwargs.get("dtype") is None else parse_dtype(kwargs["dtype"])
+    if asked is not None and asked.is_half:
+        args, kwargs = [_exchanged(a, lambda t: t.to(dtype=asked)) for a in args], {**kwargs, "dtype": float32}
+    given = [(t.dtype, 2 if t.ndim else 1) for value in (*args, *kwargs.values()) for t in _tensors(value)]
+    dtype = promote_operands(given[:1] if name in OF_THE_FIRST else given)
     before, here.kinds = here.kinds, None
     try:
         result = _called(function, args, kwargs, lambda t: t.to(dtype=float32) if t.dtype.is_half else t)
     finally:
         here.kinds = before
-    if not dtype.is_half or any(isinstance(a, DType) for a in args) or kwargs.get("dtype") is not None:
-        return result
-    return _rounded(result, dtype)
+    if asked is not None:
+        return _rounded(result, asked) if asked.is_half else result
+    return _rounded(result, dtype) if dtype.is_half and not any(isinstance(a, DType) for a in args) else result
 
 
 def _rounded(result: Any, dtype: DType) -> Any:

@@ -23,6 +23,7 @@ from .creation import empty, full, ones, tensor, zeros
 from .description import Size
 from .handle import Handle
 from .names import NamedTensor, check_methods
+from .placement import check_fits
 
 COPIED = "shadergrad"  # where a deep copy notes the memory that it has copied
 
@@ -129,6 +130,7 @@ class Tensor(NamedTensor):
                     f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
                 )
             return self.copy_(value)
+        check_fits(value, self.dtype)
         return self._update_in_place(build.like(self._node, value), "fill_")
 
     def zero_(self) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import DType, default_dtype, float32, parse_dtype
+from ..dtypes import DType, default_dtype, float32, int32, parse_dtype
 from ..errors import ArgumentTypeError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
@@ -253,8 +253,8 @@ def normal(
 
 
 @checked
-def randperm(n: int, *, device: Any = None, generator: Generator | None = None) -> Any:
-    """A random order of 0 ... n - 1, int32 (n,). Drawn on the host, outside compiled steps.
+def randperm(n: int, *, dtype: Any = None, device: Any = None, generator: Generator | None = None) -> Any:
+    """A random order of 0 ... n - 1, (n,), int32 unless `dtype` says another. Drawn on the host, outside compiled steps.
 
     >>> sg.randperm(5).sort().values
     tensor([0, 1, 2, 3, 4])
@@ -263,7 +263,9 @@ def randperm(n: int, *, device: Any = None, generator: Generator | None = None) 
         raise ShapeError(f"[randperm] n must be non-negative, but it is {n}")
     name = resolve_device(device)
     high, low = source(generator, device).host_words(n)
-    return host_tensor(np.argsort(high ^ low, kind="stable").astype(np.int32), device=name)
+    return host_tensor(np.argsort(high ^ low, kind="stable").astype(np.int32), device=name).to(
+        dtype=int32 if dtype is None else parse_dtype(dtype)
+    )
 
 
 class RandomTensor(CountedTensor):

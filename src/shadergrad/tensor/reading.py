@@ -123,7 +123,10 @@ class ReadableTensor(HistoryTensor):
     def __repr__(self) -> str:
         if current.trace is not None:
             return f"tensor(<captured {self._node!r}>)"
-        parts = [np.array2string(self._read("repr()"), separator=", ", prefix="tensor(", **PRINTED)]
+        values = self._read("repr()")
+        if values.dtype == np.float16:
+            values = values.astype(np.float32)  # NumPy prints as few digits as tell halves apart, PyTorch four
+        parts = [np.array2string(values, separator=", ", prefix="tensor(", **PRINTED)]
         if self.device != "cpu":
             parts.append(f"device='{self.device}'")
         if self.dtype not in (float32, int32, bool_, complex64):

@@ -23,6 +23,7 @@ from .coercion import binary
 from .comparison import _truth, where
 from .handle import wrap
 from .memory import MemoryTensor
+from .placement import check_storable
 
 T = TypeVar("T", bound="ReduceTensor")
 V = TypeVar("V")
@@ -60,7 +61,7 @@ class ReduceTensor(MemoryTensor):
         """
         node = self._node
         if dtype is not None:
-            node = cast(node, parse_dtype(dtype))
+            node = _cast(self, dtype)
         elif node.dtype.is_small:
             node = cast(node, int32)
         return _totals(node, lambda x: _reduce(ReduceSum, x, dim, keepdim, "sum"))
@@ -73,7 +74,7 @@ class ReduceTensor(MemoryTensor):
         >>> sg.tensor([[1.0, 2.0], [3.0, 6.0]]).mean(1)
         tensor([1.5, 4.5])
         """
-        node = self._node if dtype is None else cast(self._node, parse_dtype(dtype))
+        node = self._node if dtype is None else _cast(self, dtype)
         if node.dtype.category < 2:
             raise DTypeError(
                 f"mean(): could not infer output dtype. Input dtype must be a floating point dtype. Got: {self.dtype.name}. Hint: .float() first."
@@ -384,9 +385,16 @@ def _without(x: T, axes: Sequence[int]) -> T:
     return wrap(build.reshape(x._node, tuple(n for a, n in enumerate(x._node.shape) if a not in axes)))
 
 
+def _cast(x: TensorBase, dtype: Any) -> Node:
+    """x in the dtype that is asked for. Raises DTypeError for one that the device lacks."""
+    kind = parse_dtype(dtype)
+    check_storable(kind, x._node.device)
+    return cast(x._node, kind)
+
+
 def _summable(x: ReduceTensor, dtype: Any) -> Node:
     if dtype is not None:
-        return cast(x._node, parse_dtype(dtype))
+        return _cast(x, dtype)
     return cast(x._node, int32) if x.dtype.is_small else x._node
 
 

@@ -13,6 +13,7 @@ from ..primitives import views as v
 from ..primitives.window import Window
 from .axes import check_axes, check_axis, sizes_of
 from .handle import wrap
+from .placement import check_fits
 from .shape import ShapeTensor
 
 
@@ -127,6 +128,7 @@ class RepeatTensor(ShapeTensor):
             if min(sizes, default=0) < 0:
                 raise ShapeError(f"[pad] padding {tuple(padding)} cuts more than shape {tuple(self.shape)} has.")
             result = wrap(make(v.Slice(starts, sizes, (1,) * self.ndim), self._node))
+        check_fits(value, self.dtype)
         number = bool(value) if self.dtype is bool_ else int(value) if self.dtype.category == 1 else float(value)
         lows, highs = tuple(max(a, 0) for a in low), tuple(max(b, 0) for b in high)
         return wrap(make(v.Pad(lows, highs, (0,) * self.ndim, number), result._node))

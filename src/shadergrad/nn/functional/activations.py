@@ -10,6 +10,7 @@ from ...dtypes import bool_
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, check_axis, rand, where
 from ...tensor.composed import composed
+from ...tensor.placement import check_fits
 from ..errors import ArgumentError
 from .device_overrides import overridable
 
@@ -328,6 +329,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     >>> F.threshold(sg.tensor([1.0, 2.0, 3.0]), 2.0, -1.0)
     tensor([-1., -1.,  3.])
     """
+    check_fits(value, input.dtype)
     return _placed(input, where(input <= threshold, value, input), inplace)
 
 

@@ -82,6 +82,16 @@ def _normalized_batch(
     return wrap(make(history, value._node, x._node, mean._node, var._node, *affine)), *tracked
 
 
+@policy("batch_norm_values")
+def _by_running(
+    x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    """The input normalised by the running statistics."""
+    shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
+    scale = (running_var + eps).rsqrt().reshape(*shape)
+    return _affine((x - running_mean.reshape(*shape)) * scale, weight, bias, shape)
+
+
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -120,15 +130,13 @@ def batch_norm(
         raise ArgumentError(f"batch_norm eps must be {need}, but got {eps}")
     if (running_mean is None) != (running_var is None):
         raise ArgumentError("batch_norm(): Expected running_mean and running_var to be defined together, or neither")
-    shape = (1, channels, *(1,) * (input.ndim - 2))
     if not training:
         if running_mean is None or running_var is None:
             raise ArgumentError("batch_norm(): Expected running_mean and running_var to be defined when training=False")
-        scale = (running_var + eps).rsqrt().reshape(*shape)
-        return _affine((input - running_mean.reshape(*shape)) * scale, weight, bias, shape)
+        return _by_running(input, running_mean, running_var, weight, bias, eps)
     _check_values(input.shape)
     if not input.numel():  # nothing to learn from
-        return _affine(input * 1.0, weight, bias, shape)
+        return _affine(input * 1.0, weight, bias, (1, channels, *(1,) * (input.ndim - 2)))
     result, *tracked = _normalized_batch(input, running_mean, running_var, weight, bias, momentum, eps)
     with grad_mode(False):
         for running, value in zip((running_mean, running_var), tracked, strict=False):
