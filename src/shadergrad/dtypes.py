@@ -124,6 +124,15 @@ class DType:
                 return np.asarray(values, self.numpy)
             return _rounded_to_bfloat16(np.asarray(values, np.float32))
 
+    def half_below(self, value: float) -> float:
+        """The largest number of a dtype of halves that is below a value."""
+        near = float(self.holding(value))
+        if near < value:
+            return near
+        bits = int(self.encoded(np.asarray(near))[0])
+        bits = 0x8001 if near == 0 else bits - 1 if near > 0 else bits + 1
+        return float(self.decoded(np.array([bits], np.uint16))[0])
+
     def encoded(self, array: np.ndarray) -> np.ndarray:
         """The bits of halves, row by row, in an even number of uint16: two are a word of a GPU's memory."""
         flat = np.ascontiguousarray(self.holding(array)).reshape(-1)

@@ -142,6 +142,30 @@ def test_a_gradient_that_is_given_may_have_another_floating_dtype(name: str) -> 
         assert x.grad.float().tolist() == (lib.tensor([0.1, 1.0, 3.0]).to(x.dtype).float() * 2).tolist()
 
 
+@pytest.mark.parametrize("name", HALVES)
+def test_random_numbers_of_halves_stay_in_their_ranges(device: str, name: str) -> None:
+    """Rounded to 16 bits, a number below 1 may be 1: its logarithm is 0, and it is not below a probability of 1."""
+    x = sg.zeros(20000, device=device, dtype=name)
+    assert sg.rand(20000, device=device, dtype=name).max().item() < 1
+    for low, high in ((0.0, 1.0), (2.0, 3.0), (-2.0, -1.0), (-1.0, 0.0), (0.1, 0.3)):
+        drawn = x.uniform_(low, high).float()
+        assert low - HALVES[name] <= drawn.min().item()
+        assert drawn.max().item() < high
+        assert abs(drawn.mean().item() - (low + high) / 2) < 0.02
+    assert sg.ones_like(x).bernoulli().min().item() == 1
+    assert sg.full_like(x, 0.001).bernoulli().mean(dtype=sg.float32).item() < 0.002
+    assert x.exponential_().isfinite().all().item()
+    assert F.gumbel_softmax(sg.zeros_like(x).reshape(-1, 2)).isfinite().all().item()
+
+
+@pytest.mark.parametrize("name", HALVES)
+@pytest.mark.parametrize("value", [1.0, 3.0, 0.1, -1.0, -0.3, 0.0, 2.0**-14])
+def test_the_half_below_a_number_is_pytorchs(name: str, value: float) -> None:
+    near = torch.tensor(value, dtype=getattr(torch, name))
+    below = near if near.double() < value else near.nextafter(torch.full_like(near, -math.inf))
+    assert getattr(sg, name).half_below(value) == below.item()
+
+
 def test_a_norm_in_use_keeps_the_halves_that_autocast_gives(device: str) -> None:
     conv, norm = sg.nn.Conv2d(1, 2, 3).to(device), sg.nn.BatchNorm2d(2).to(device)
     for model in (norm, norm.eval()):

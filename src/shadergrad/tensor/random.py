@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import DType, default_dtype, float32, int32, parse_dtype
+from ..dtypes import DType, FloatLimits, default_dtype, float32, int32, parse_dtype
 from ..errors import ArgumentTypeError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
@@ -45,7 +45,7 @@ def rand(
     requires_grad: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """Uniform on [0, 1), with 23 random bits, of shape `size`, given as numbers or as one sequence. Of a complex dtype both
+    """Uniform on [0, 1), with 23 random bits, of float16 11 and of bfloat16 8, of shape `size`, given as numbers or as one sequence. Of a complex dtype both
     parts are.
 
     generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype of integers,
@@ -60,6 +60,9 @@ def rand(
         return _complex(rand, "rand", sizes, size, dtype, name, generator, 1.0, requires_grad)
     kind = _floating(dtype, name)
     node = uniform_bits(source(generator, device).bits(check_sizes(_given(sizes, size, "rand"), "rand")))
+    if kind.is_half:  # rounded, the largest numbers would be 1
+        steps = 1 / FloatLimits.of(kind).eps * 2
+        node = make(e.Floor(), node * steps) * (1 / steps)
     return finish(cast(node, kind), requires_grad)
 
 
@@ -282,7 +285,11 @@ class RandomTensor(CountedTensor):
         """
         if from_ > to:
             raise ShapeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
-        return self._update_in_place(rand_like(self, generator=generator) * (to - from_) + from_, "uniform_")
+        drawn = rand_like(self, dtype=self._drawn_dtype, generator=generator) * (to - from_) + from_
+        if self.dtype.is_half and from_ < to:
+            drawn = drawn.to(dtype=self.dtype)
+            drawn = where(drawn < to, drawn, self.dtype.half_below(to))
+        return self._update_in_place(drawn, "uniform_")
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Self:
         """Fill with normal numbers of this mean and standard deviation, in place; gives self.
@@ -292,7 +299,9 @@ class RandomTensor(CountedTensor):
         """
         if std < 0:
             raise ShapeError(f"normal_ expects std >= 0.0, but found std {std}")
-        return self._update_in_place(randn_like(self, generator=generator) * std + mean, "normal_")
+        return self._update_in_place(
+            randn_like(self, dtype=self._drawn_dtype, generator=generator) * std + mean, "normal_"
+        )
 
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
         """Fill with whole numbers from [from_, to), in place; gives self. random_(to) starts at 0.
@@ -364,12 +373,17 @@ class RandomTensor(CountedTensor):
         if not std > 0:
             raise ShapeError(f"log_normal_ expects std > 0.0, but found std={std}")
         self._check_floating("log_normal_")
-        drawn = randn_like(self, generator=generator) * std + mean
+        drawn = randn_like(self, dtype=self._drawn_dtype, generator=generator) * std + mean
         return self._update_in_place(drawn.exp(), "log_normal_")
 
     def _unit(self, generator: Generator | None) -> Self:
         """Uniform on (0, 1), both ends left out."""
-        return rand(*self.shape, device=self.device, generator=generator) + 2.0**-25
+        return rand(*self.shape, dtype=float32, device=self.device, generator=generator) + 2.0**-25
+
+    @property
+    def _drawn_dtype(self) -> DType:
+        """The dtype in which numbers for this tensor are drawn, which are rounded once where it takes them."""
+        return float32 if self.dtype.is_half else self.dtype
 
     def _check_floating(self, what: str) -> None:
         if self.dtype.category != 2:
@@ -383,7 +397,7 @@ class RandomTensor(CountedTensor):
         """
         if not isinstance(p, TensorBase) and not 0 <= p <= 1:
             raise ShapeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-        drawn = rand(*self.shape, device=self.device, generator=generator) < p
+        drawn = rand(*self.shape, dtype=float32, device=self.device, generator=generator) < p
         if isinstance(p, TensorBase):
             given: Any = p
             drawn = where(holds((given >= 0) & (given <= 1), IN_BERNOULLI), drawn, False)
@@ -399,7 +413,7 @@ class RandomTensor(CountedTensor):
         tensor([0., 1.])
         """
         p = self.detach()
-        drawn = rand_like(self, generator=generator) < p
+        drawn = rand_like(self, dtype=self._drawn_dtype, generator=generator) < p
         return where(holds((p >= 0) & (p <= 1), IN_BERNOULLI), drawn, False).to(dtype=self.dtype)
 
     def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Self:
@@ -425,7 +439,7 @@ class RandomTensor(CountedTensor):
         if not replacement and num_samples > n:
             raise ShapeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
         shape = (*self.shape[:-1], num_samples, n) if replacement else tuple(self.shape)
-        u = rand(*shape, device=self.device, generator=generator)
+        u = rand(*shape, dtype=float32, device=self.device, generator=generator)
         noise = -(-(u + 2.0**-24).log()).log()  # u has 23 bits: never 0, never 1
         weights = self.detach()
         p = weights.log()

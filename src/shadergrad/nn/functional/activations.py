@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import Any
 
-from ...dtypes import bool_
+from ...dtypes import bool_, float32
 from ...errors import DTypeError, ShapeError
 from ...tensor import Tensor, check_axis, rand, where
 from ...tensor.composed import composed
@@ -113,8 +113,9 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     >>> F.gumbel_softmax(sg.tensor([0.0, 1e9]), hard=True)
     tensor([0., 1.])
     """
-    u = rand(*logits.shape, dtype=logits.dtype, device=logits.device) + 2.0**-24
-    soft = ((logits - (-u.log()).log()) / tau).softmax(dim)
+    kind = float32 if logits.dtype.is_half else logits.dtype  # in 16 bits there are too few numbers near 1
+    u = rand(*logits.shape, dtype=kind, device=logits.device) + 2.0**-24
+    soft = ((logits - (-u.log()).log()) / tau).softmax(dim).to(dtype=logits.dtype)
     if not hard:
         return soft
     best = soft.detach().argmax(dim, keepdim=True)
