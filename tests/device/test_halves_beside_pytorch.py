@@ -128,8 +128,10 @@ def test_a_dtype_that_a_gpu_lacks_is_refused_by_reductions(webgpu: str) -> None:
 
 def test_halves_print_as_many_digits_as_others() -> None:
     x = [0.2515, 1.28125, 2.607, -4.6484]
-    assert repr(sg.tensor(x).half()) == "tensor([ 0.2515,  1.2812,  2.6074, -4.6484], dtype=shadergrad.float16)"
-    assert repr(sg.tensor(1.7).half()) == "tensor(1.7002, dtype=shadergrad.float16)"
+    assert (
+        repr(sg.tensor(x, dtype="float16")) == "tensor([ 0.2515,  1.2812,  2.6074, -4.6484], dtype=shadergrad.float16)"
+    )
+    assert repr(sg.tensor(1.7, dtype="float16")) == "tensor(1.7002, dtype=shadergrad.float16)"
 
 
 @pytest.mark.parametrize("name", HALVES)
