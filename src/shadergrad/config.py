@@ -10,7 +10,7 @@
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
 | SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
 | SHADERGRAD_CACHE | a folder, or off | folder of the plan cache and of compiled kernels of the cpu device (at most 256 MiB each), and of the tables of `shadergrad tune`; unset: .cache/shadergrad in the home directory |
-| SHADERGRAD_CPU | reference, auto, native | how the cpu device computes: reference: NumPy, one operation after another; native: compiled kernels, by llvmlite (`pip install "shadergrad[cpu]"`); auto: native where llvmlite is installed; unset: reference |
+| SHADERGRAD_CPU | auto, native, reference | how the cpu device computes: native: compiled kernels, by llvmlite (`pip install "shadergrad[cpu]"`); reference: NumPy, one operation after another; auto: native where llvmlite is installed, reference elsewhere; unset: auto |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | number of submissions in flight before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one; unset: shaders |
 | SHADERGRAD_DATA_DIR | a folder | folder of data sets and downloads; unset: .cache/shadergrad in the home directory |
@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ from .errors import ShadergradError
 DEBUG_TOPICS = ("kernels", "plan", "graph", "times")
 ENGINES = ("shaders", "torch", "numpy", "auto")  # of the backward pass
 WEBGPUS = ("auto", "wgpu", "dawn")  # implementations of WebGPU
-CPUS = ("reference", "auto", "native")  # how the cpu device computes
+CPUS = ("auto", "native", "reference")  # how the cpu device computes
+LLVMLITE = (0, 50)  # the first version whose LLVM takes native kernels: those of pyproject.toml's extra
 PREFIX = "SHADERGRAD_"
 
 
@@ -71,7 +73,7 @@ class Config:
     @property
     def native_cpu(self) -> bool:
         """Whether the cpu device compiles what comes again."""
-        return self.cpu == "native" or (self.cpu == "auto" and _has_llvmlite())
+        return self.cpu == "native" or (self.cpu == "auto" and has_llvmlite())
 
     def kept(self, what: str) -> Path | None:
         """The folder of one kind of cached files; None if caching is off."""
@@ -98,9 +100,14 @@ def for_child_processes(folder: str, device: str) -> Iterator[None]:
 
 
 @cache
-def _has_llvmlite() -> bool:
-    """Asked once: to look takes as long as a small operation."""
-    return find_spec("llvmlite") is not None
+def has_llvmlite() -> bool:
+    """Whether an llvmlite is installed that takes native kernels: other packages bring older ones. Asked once, for to look takes as long as
+    a small operation."""
+    try:
+        found = version("llvmlite") if find_spec("llvmlite") else ""
+    except (ImportError, ValueError):  # ValueError: its name is blocked in sys.modules
+        return False
+    return tuple(int(n) for n in re.findall(r"\d+", found)[:2]) >= LLVMLITE
 
 
 def openmp_threads() -> int | None:

@@ -358,6 +358,15 @@ def test_the_device_says_how_it_computes(computes: Any) -> None:
         assert get_device("cpu").describe().startswith(words), name
 
 
+def test_an_older_llvmlite_is_refused_in_words(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    computes("native")
+    monkeypatch.setattr(llvm, "has_llvmlite", lambda: False)
+    with pytest.raises(
+        llvm.NativeCodeError, match=r"needs llvmlite 0\.50 or newer, and .* is installed\. Hint: pip install --upgrade"
+    ):
+        cpu.CpuDevice()
+
+
 def test_no_memory_is_said_in_words(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     computes("native")
     x = sg.tensor(np.ones(100, np.float32))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +127,33 @@ def test_sizes_are_powers_of_1024(text: str, count: int) -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a size"):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [(None, False), ("0.44.0", False), ("0.49.0rc1", False), ("0.50.0", True), ("0.51.0dev0", True), ("1.0.0", True)],
+)
+def test_the_cpu_is_native_where_llvmlite_is_new_enough(
+    monkeypatch: pytest.MonkeyPatch, found: str | None, expected: bool
+) -> None:
+    def version(name: str) -> str:
+        if found is None:
+            raise PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(config, "version", version)
+    monkeypatch.setattr(config, "find_spec", lambda name: name)
+    monkeypatch.delenv("SHADERGRAD_CPU", raising=False)
+    config.has_llvmlite.cache_clear()
+    try:
+        assert read_environment().native_cpu is expected
+        monkeypatch.setenv("SHADERGRAD_CPU", "reference")
+        assert not read_environment().native_cpu
+    finally:
+        config.has_llvmlite.cache_clear()
+
+
+def test_the_extra_asks_for_the_llvmlite_that_is_looked_for() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = ".".join(map(str, config.LLVMLITE))
+    assert project["optional-dependencies"]["cpu"] == [f"llvmlite>={wanted}"]

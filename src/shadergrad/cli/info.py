@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..config import ConfigError, config
+from ..config import ConfigError, config, has_llvmlite
 from ..errors import DeviceError
 from ..runtime import llvm
 from ..runtime.adapters import NO_ADAPTER, AdapterInfo, adapters, adapters_by, auto_device_reason
@@ -34,8 +34,12 @@ def print_info(console: Console, *, verbose: bool = False) -> None:
     _section(console, "cpu", get_device("cpu").describe(), {})
     if llvm.installed() is None:
         console.out('  Compiled kernels for it, on all cores: pip install "shadergrad[cpu]"', highlight=False)
+    elif not has_llvmlite():
+        console.out(
+            '  Compiled kernels for it need a newer llvmlite: pip install --upgrade "shadergrad[cpu]"', highlight=False
+        )
     elif not config.native_cpu:
-        console.out("  Compiled kernels for it, on all cores: SHADERGRAD_CPU=auto", highlight=False)
+        console.out("  Compiled kernels for it, on all cores: unset SHADERGRAD_CPU", highlight=False)
     if problem:
         console.out(f"\n{problem}", highlight=False)
     for adapter in found:

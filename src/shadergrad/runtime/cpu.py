@@ -234,6 +234,7 @@ class CpuDevice(Device):
         self.target = NUMPY
         if config.cpu == "native":
             require("llvmlite", "cpu", "SHADERGRAD_CPU=native")
+            llvm.check_version()
 
     def upload(self, array: np.ndarray, dtype: DType) -> Storage:
         copy = np.array(dtype.holding(array), dtype.numpy, order="C")

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..config import config
+from ..config import LLVMLITE, config, has_llvmlite
 from ..errors import ShadergradError
 from ..system.private_files import PrivateFiles, make_room
 
@@ -57,6 +57,16 @@ def installed() -> str | None:
         return version("llvmlite")
     except (ImportError, OSError, PackageNotFoundError):
         return None
+
+
+def check_version() -> None:
+    """Raise NativeCodeError where llvmlite is older than native kernels need."""
+    if not has_llvmlite():
+        wanted = ".".join(map(str, LLVMLITE))
+        raise NativeCodeError(
+            f"SHADERGRAD_CPU=native needs llvmlite {wanted} or newer, and {installed()} is installed. "
+            'Hint: pip install --upgrade "shadergrad[cpu]"'
+        )
 
 
 class Code:
