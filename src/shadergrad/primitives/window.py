@@ -196,7 +196,7 @@ class Conv(Primitive):
 
     def numpy(self, x, w):
         counts = self.counts(x.shape[3:], w.shape[3:])
-        moved = self._moved(x)
+        moved = self.moved(x)
         if math.prod(w.shape[3:]) <= math.prod(counts):
             return self._by_window(moved, w, counts)
         return self._by_count(moved, w, counts)
@@ -231,7 +231,7 @@ class Conv(Primitive):
             result[(..., *place)] = np.matmul(x[(..., *at)].reshape(groups, batch, -1), weights)
         return result
 
-    def _moved(self, x: np.ndarray) -> np.ndarray:
+    def moved(self, x: np.ndarray) -> np.ndarray:
         """x with zeros between and around its elements, or with what lies beyond the borders left out."""
         if not any((*self.low, *self.high)) and all(s == 1 for s in self.spread):
             return x

@@ -72,7 +72,7 @@ def check_version() -> None:
 class Code:
     """The compiler for this processor, and what it has compiled in this process.
 
-    compiled, found: how many texts were compiled, and how many came from disk, so that tests can say which.
+    many_registers: whether it has 32 registers of 64 bytes. compiled, found: how many texts were compiled, and how many came from disk, so that tests can say which.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,8 @@ class Code:
         self._llvm.initialize_native_target()
         self._llvm.initialize_native_asmprinter()
         processor = self._llvm.get_host_cpu_name()
-        features = self._llvm.get_host_cpu_features().flatten()
+        found = self._llvm.get_host_cpu_features()
+        features, self.many_registers = found.flatten(), bool(found.get("avx512f"))
         target = self._llvm.Target.from_default_triple()
         self._machine = target.create_target_machine(cpu=processor, features=features, opt=LEVEL, jit=True)
         self._engine = self._llvm.create_mcjit_compiler(self._llvm.parse_assembly(""), self._machine)

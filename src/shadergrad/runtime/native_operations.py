@@ -1,7 +1,7 @@
 """Single operations of the interpreter with the bits that native kernels give. In: a primitive. Out: one with the same `numpy` to call.
 
 A program is interpreted before it is compiled (cpu.py), and an operation may run by itself or within a captured step: what it gives must not
-tell which. So the interpreter takes functions of float32 and small products from machine code, each text of which serves all sizes; adds
+tell which. So the interpreter takes functions of float32, small products and convolutions from machine code, each text of which serves all sizes; adds
 float32 in float64 in the order of row kernels; and computes attention by the operations that native kernels are made of. Arithmetic is
 IEEE's in both. What BLAS is given lies in memory as native kernels have it: results of operations row by row, and views of them.
 """
@@ -29,7 +29,8 @@ from ..primitives.attention import Attention, AttentionGradient
 from ..primitives.dot import Dot
 from ..primitives.elementwise import Pow
 from ..primitives.reduce import ReduceMax, ReduceMin, ReduceSum
-from . import llvm
+from ..primitives.window import Conv
+from . import llvm, native_convolution
 from .threads import pool
 
 FEWEST = 1 << 14  # elements that a thread takes
@@ -184,6 +185,15 @@ def laid(x: np.ndarray) -> np.ndarray:
     return turned.reshape(-1).reshape(turned.shape).swapaxes(-1, -2) if turned.flags.c_contiguous else x
 
 
+class _Convolution(Operation):
+    """By machine code, where vectors along its result or its windows are full."""
+
+    def numpy(self, *arrays: Any) -> Any:
+        x, w = arrays
+        found = native_convolution.convolved(self.of, x, w) if x.dtype == np.float32 else None  # type: ignore[arg-type]
+        return super().numpy(x, w) if found is None else found
+
+
 # -- what is composed
 
 
@@ -239,6 +249,7 @@ _KINDS: dict[type[Primitive], type[Operation]] = {
     ReduceMax: _Reduction,
     ReduceMin: _Reduction,
     Dot: _Product,
+    Conv: _Convolution,
     Pow: _Power,
     Attention: _Attention,
     AttentionGradient: _Attention,
