@@ -252,6 +252,25 @@ def test_weights_of_attention_sum_to_one(computes: Any) -> None:
         np.testing.assert_array_equal(gradient.numpy(), 0 * x.numpy())  # type: ignore[union-attr]
 
 
+def test_complex_numbers_are_not_simplified_as_real_ones(computes: Any) -> None:
+    z = sg.tensor(np.array([1 + 2j, -3j, 0], np.complex64))
+
+    def run() -> list[np.ndarray]:
+        @sg.compile
+        def step(z: sg.Tensor) -> list[sg.Tensor]:
+            numbers = (0, 1, 2, 2.5, 1j, 2 + 0j)
+            return [
+                f(z)
+                for n in numbers
+                for f in (lambda z, n=n: z + n, lambda z, n=n: n - z, lambda z, n=n: z * n, lambda z, n=n: z / (n + 1))
+            ] + [z.abs() * 2]
+
+        return [r.numpy() for r in step(z)]
+
+    for k, (actual, reference) in enumerate(zip(*both(computes, run), strict=True)):
+        np.testing.assert_array_equal(actual, reference, err_msg=f"result {k}")
+
+
 def test_what_is_out_of_range_raises_as_before(computes: Any) -> None:
     computes("native")
     x = sg.tensor(np.ones((4, 3), np.float32))

@@ -35,7 +35,8 @@ class Rewriter(Builder):
         key = (primitive, tuple(id(i) for i in inputs))
         found = self.table.get(key)
         if found is None:
-            found = next((n for rule in self.rules if (n := rule(self, primitive, inputs)) is not None), None)
+            rules = () if any(i.dtype.is_complex for i in inputs) else self.rules  # they are of real numbers
+            found = next((n for rule in rules if (n := rule(self, primitive, inputs)) is not None), None)
             if found is None:
                 shape, dtype = primitive.infer(*inputs)
                 found = Node(primitive, inputs, shape, dtype, self.device)
