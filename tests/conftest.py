@@ -23,6 +23,7 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
 os.environ.setdefault("SHADERGRAD_CACHE", "off")  # before it is read: no test finds what another run left
+os.environ.setdefault("SHADERGRAD_WEBGPU", "wgpu")  # Dawn, which tests/golden asks, refuses software adapters
 
 from shadergrad.graph import verify
 

@@ -6,6 +6,7 @@ needed. Out: for each program, the text of its kernels and its dispatches.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,8 +70,30 @@ def graph_of_case(case: Case) -> Graph:
     return Capture([t._node for part in results.values() for t in listed(part)]).graph()
 
 
-def train(workload: Any) -> None:
-    """One compiled step of a benchmark's workload at its small size."""
+class _GraphsNoted(Exception):
+    """A step's graph is known, and nobody wants its values."""
+
+
+def graph_of_step(workload: Any) -> Graph:
+    """The graph of a compiled training step, of which nothing is computed."""
+
+    def stop(graph: Graph, *_: Any) -> Any:
+        found.append(graph)
+        raise _GraphsNoted
+
+    step = step_of(workload)
+    flush(views=True)
+    with (
+        graphs_compiled() as found,
+        mock.patch.object(execute, "compile_graph", stop),
+        contextlib.suppress(_GraphsNoted),
+    ):
+        step()
+    return found[0]
+
+
+def step_of(workload: Any) -> Callable[[], sg.Tensor]:
+    """A compiled training step of a benchmark's workload."""
     sg.manual_seed(0)
     model = workload.model(sg)
     optimizer = getattr(sg.optim, workload.optimizer)(model.parameters(), lr=workload.lr)
@@ -84,7 +107,12 @@ def train(workload: Any) -> None:
         optimizer.step()
         return loss
 
-    step(x, y).item()
+    return lambda: step(x, y)
+
+
+def train(workload: Any) -> None:
+    """One compiled step of a benchmark's workload."""
+    step_of(workload)().item()
 
 
 def train_automaton() -> None:

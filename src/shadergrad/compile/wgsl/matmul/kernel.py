@@ -34,7 +34,7 @@ def render_dot(group: Group, choice: Choice, r: Renderer) -> Rendered:
     for w in products:
         r.scopes = [Scope()]  # what is known in one part is not in others
         alone = len(products) == 1
-        for operand in _write(w, index if alone else f"number - {start}" if start else "number"):
+        for operand in _write(w, index if alone else f"number - {start}" if start else "number", alone):
             tiles[operand.name] = max(tiles.get(operand.name, operand), operand, key=lambda o: o.held)
         start += w.workgroups
         lines = r.scopes[0].lines
@@ -64,7 +64,7 @@ def _shape(w: ProductWriter) -> str:
     return f"{sizes} ({METHODS[w.choice.method]} {t.bm} x {t.bn} x {t.bk})"
 
 
-def _write(w: ProductWriter, number: str) -> tuple[Operand, ...]:
+def _write(w: ProductWriter, number: str, alone: bool) -> tuple[Operand, ...]:
     """Writes the statements of a product; `number` is the workgroup's number in it. Returns the operands that have tiles."""
     t, r = w.tile, w.r
     tiles_m, tiles_n = -(-w.m // t.bm), -(-w.columns // t.bn)
@@ -96,9 +96,24 @@ def _write(w: ProductWriter, number: str) -> tuple[Operand, ...]:
         slices.deal_rows(w)
     elif t.slices > 1:
         slices.join(w, operands)
-        r.line("if (slice > 0) { return; }")
+        _write_by_first_slice(w, alone)
+        return operands
     results.write(w)
     return operands
+
+
+def _write_by_first_slice(w: ProductWriter, alone: bool) -> None:
+    """The results, by the threads of the first slice. The others return, unless barriers of another product follow: WGSL allows none
+    behind a return of some threads, though no thread meets both products."""
+    r = w.r
+    if alone:
+        r.line("if (slice > 0) { return; }")
+        results.write(w)
+        return
+    lines = r.scopes[-1].lines
+    start = len(lines)
+    results.write(w)
+    lines[start:] = ["if (slice == 0) {", *indent(lines[start:]), "}"]
 
 
 def _origin(w: ProductWriter, tiles_m: int, tiles_n: int) -> None:
