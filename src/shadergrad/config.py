@@ -125,7 +125,8 @@ LAUNCHED = (
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_RESTART_COUNT",
     "TORCHELASTIC_RUN_ID",
-)  # what torchrun says to each of its processes
+    "GLOO_SOCKET_IFNAME",
+)  # what torchrun says to each of its processes, and a user to gloo
 
 
 def launched_with(name: str) -> str:

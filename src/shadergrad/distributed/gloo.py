@@ -13,9 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from .. import config
 from .engines import Engine, Pending, ReduceOp
 from .errors import DistBackendError, NoGroupError
 from .library import c10d
+
+LANES = {8: 8, 16: 4, 32: 2}  # connections between two processes, in groups of at most so many; one in larger ones
+LEAST = 1 << 19  # bytes that are worth a connection of their own
 
 Explain = Callable[[BaseException], str]  # what is known of why an operation failed
 
@@ -39,8 +43,28 @@ class Started(Pending):
         return bool(self._work.is_completed())
 
 
+class Several(Pending):
+    """Operations that are one to who waits."""
+
+    def __init__(self, parts: Sequence[Pending]) -> None:
+        self._parts = parts
+
+    def wait(self, timeout: float | None = None) -> None:
+        for part in self._parts:
+            part.wait(timeout)
+
+    def is_completed(self) -> bool:
+        return all(part.is_completed() for part in self._parts)
+
+
+def lanes_of(size: int) -> int:
+    """Connections between two of so many processes: all processes must find the same number."""
+    return next((lanes for most, lanes in LANES.items() if size <= most), 1)
+
+
 class Gloo(Engine):
-    """See the module. explain: what the group knows of a failure."""
+    """See the module. One connection of gloo's moves about a gigabyte a second, whatever the network does, as one thread copies and adds:
+    so there are several, and large arrays are divided among them. explain: what the group knows of a failure."""
 
     name = "gloo"
 
@@ -52,9 +76,23 @@ class Gloo(Engine):
         self._c, self._tensor = library.classes, library.from_numpy
         self._bfloat16 = library.bfloat16
         try:
-            self._group: Any = self._c.ProcessGroupGloo(store, rank, size, timedelta(seconds=timeout))
+            self._group: Any = self._c.ProcessGroupGloo(store, rank, size, self._settings())
         except RuntimeError as error:
             raise DistBackendError(explain(error)) from error
+
+    def _settings(self) -> Any:
+        """Options with a device and a thread for each connection. GLOO_SOCKET_IFNAME: network interfaces, by commas, as PyTorch has it."""
+        kind = self._c.ProcessGroupGloo
+        options = kind._Options()
+        names = [name for name in (config.launched_with("GLOO_SOCKET_IFNAME") or "").split(",") if name]
+        lanes = lanes_of(self.size)
+        options._devices = [
+            kind.create_device(interface=names[k % len(names)]) if names else kind.create_default_device()
+            for k in range(max(lanes, len(names)))
+        ]
+        options._threads = len(options._devices)
+        options._timeout = timedelta(seconds=self._timeout)
+        return options
 
     def _start(self, make: Callable[[], Any], *tensors: Any) -> Pending:
         if self._group is None:
@@ -73,14 +111,17 @@ class Gloo(Engine):
         return options
 
     def all_reduce(self, array: np.ndarray, op: ReduceOp) -> Pending:
-        tensor = self._tensor(array)
-        return self._start(lambda: self._group.allreduce([tensor], self._options("Allreduce", op=op)), tensor)
+        return self._reduced(self._tensor(array), op)
+
+    def _reduced(self, tensor: Any, op: ReduceOp) -> Pending:
+        options, flat = self._options("Allreduce", op=op), tensor.view(-1)
+        each = max(LEAST // tensor.element_size(), -(-flat.numel() // lanes_of(self.size)))
+        parts = flat.split(each)
+        started = [self._start(lambda p=p: self._group.allreduce([p], options), tensor) for p in parts]
+        return started[0] if len(started) == 1 else Several(started)
 
     def all_reduce_bfloat16(self, halves: np.ndarray) -> Pending:
-        tensor = self._tensor(halves).view(self._bfloat16)
-        return self._start(
-            lambda: self._group.allreduce([tensor], self._options("Allreduce", op=ReduceOp.SUM)), tensor, halves
-        )
+        return self._reduced(self._tensor(halves).view(self._bfloat16), ReduceOp.SUM)
 
     def reduce(self, array: np.ndarray, root: int, op: ReduceOp) -> Pending:
         tensor = self._tensor(array)
