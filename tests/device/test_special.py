@@ -146,3 +146,21 @@ def test_the_incomplete_gamma_function_has_gradients_of_both_arguments(name: str
     for k, g in enumerate(found):
         up, down = ([v + s * 1e-5 * (j == k) for j, v in enumerate((a, x))] for s in (1, -1))
         np.testing.assert_allclose(g.numpy(), (reference(*up) - reference(*down)) / 2e-5, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "line",
+    """s.polygamma(1, x)|s.polygamma(2, x)|s.zeta(x, y)|s.i0(x)|s.i1(x)|s.log_ndtr(-x)|s.entr(x)|s.xlog1py(x, y)|s.spherical_bessel_j0(x)
+s.chebyshev_polynomial_t(x, 4)|s.hermite_polynomial_h(x, 3)|s.laguerre_polynomial_l(x, 4)|s.legendre_polynomial_p(x, 5)|s.multigammaln(y, 2)
+""".replace("\n", "|").strip("|").split("|"),
+)  # fmt: skip
+def test_special_functions_of_halves_round_once(name: str, line: str) -> None:
+    halves = [sg.tensor(np.linspace(*ends, 40), dtype=name) for ends in ((1.2, 5.0), (2.0, 3.0))]
+    doubles = [torch.tensor(v.float().numpy(), dtype=torch.float64) for v in halves]
+    exact = eval(line, {"s": torch.special, "x": doubles[0], "y": doubles[1]}).numpy()
+    found = eval(line, {"s": sg.special, "x": halves[0], "y": halves[1]})
+    assert found.dtype.name == name
+    np.testing.assert_allclose(
+        found.float().numpy(), exact, rtol=sg.finfo(getattr(sg, name)).eps * 0.55, atol=3e-6 * abs(exact).max()
+    )

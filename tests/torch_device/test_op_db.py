@@ -32,6 +32,14 @@ EXPECTED = {
     "tensor_split": "PyTorch wants the indices on its cpu",
     "to_sparse": SPARSE,
 }
+TIES = "of equal elements, PyTorch's sort gives any first"
+IN_SINGLE = "the statistics of halves are float32, as on CUDA"
+NEARER = "PyTorch rounds coordinates in between; here the values are nearer to those of float64"
+EXPECTED_OF_HALVES = {
+    "argsort": TIES, "msort": TIES, "sort": TIES, "topk": TIES, "native_layer_norm": IN_SINGLE, "native_batch_norm": IN_SINGLE,
+    "_native_batch_norm_legit": IN_SINGLE, "_batch_norm_with_update": IN_SINGLE, "grid_sampler_2d": NEARER, "grid_sampler_3d": NEARER,
+    "nn.functional.grid_sample": NEARER, "matrix_exp": "PyTorch's overflows", "complex": "no complex32", "view_as_complex": "no complex32",
+}  # fmt: skip
 NO_COMPLEX = "no complex numbers on webgpu, refused in words"
 COMPLEX = """
 cdouble cfloat complex fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2 fft.ihfftn
@@ -56,3 +64,18 @@ def test_operators_of_op_db_are_right_without_the_host(tenth: int, torch_device:
             healed.append(name)
     assert not wrong, "".join(f"\n{name}: {faults[0]}" for name, faults in wrong.items())
     assert not healed, f"they run now; take them out of the table: {healed}"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("tenth", TENTHS)
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_operators_of_op_db_are_right_in_halves(tenth: int, name: str, torch_device: Any, device: str) -> None:
+    from torch.testing._internal.common_methods_invocations import op_db as entries  # seconds to import
+
+    table = EXPECTED.keys() | EXPECTED_OF_HALVES.keys() | (EXPECTED_ON_WEBGPU.keys() if device == "webgpu" else set())
+    wrong = {}
+    for op in entries[tenth::10]:
+        entry = op_db.name_of(op)
+        if entry not in table and (faults := op_db.faults(op, getattr(torch_device, name))):
+            wrong[entry] = faults
+    assert not wrong, "".join(f"\n{entry}: {faults[0]}" for entry, faults in wrong.items())

@@ -13,6 +13,7 @@ from ..graph.node import make
 from ..primitives.elementwise import Elementwise
 from ..primitives.special import Erfcx, Gammainc, Gammaincc, I0e, I1e, Zeta
 from ..tensor import Tensor, common_shape, full_like, where
+from ..tensor.precision import follows_policy, policy
 
 __all__ = [
     "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln",
@@ -73,6 +74,8 @@ def unary(
 def unary(name: str, compute: Callable[[Tensor], Tensor], says: str, at: str, gives: str, takes_x: bool = False) -> Any:
     """A public function of one tensor, `input` or `x`. Its docstring `says` what it does, and shows what it `gives` for `at`."""
 
+    compute = follows_policy(compute, "special_function")
+
     def of_input(input: Tensor) -> Tensor:
         return compute(input)
 
@@ -115,6 +118,7 @@ spherical_bessel_j0 = unary("spherical_bessel_j0", lambda x: (as_float(x) * (1 /
 
 
 @checked_with_out
+@policy("special_function")
 def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """Hurwitz's zeta function, the sum of (k + other) ** -input over k from 0.
 
@@ -128,6 +132,7 @@ def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 
 @checked_with_out
+@policy("special_function")
 def gammainc(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The regularised lower incomplete gamma function of a = input and x = other, with gradients of both.
 
@@ -139,6 +144,7 @@ def gammainc(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 
 @checked_with_out
+@policy("special_function")
 def gammaincc(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The regularised upper incomplete gamma function of a = input and x = other, with gradients of both.
 
@@ -150,6 +156,7 @@ def gammaincc(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 
 @checked_with_out
+@policy("special_function")
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The n-th derivative of digamma. Raises ShapeError for n below 0.
 
@@ -171,6 +178,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 
 @checked_with_out
+@policy("special_function")
 def multigammaln(input: Tensor, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions; x must be above (p - 1) / 2.
 
@@ -187,6 +195,7 @@ def multigammaln(input: Tensor, p: int) -> Tensor:
 
 
 @checked_with_out
+@policy("special_function")
 def log_ndtr(input: Tensor) -> Tensor:
     """The logarithm of `ndtr`, exact where that is small.
 
@@ -202,6 +211,7 @@ def log_ndtr(input: Tensor) -> Tensor:
 
 
 @checked_with_out
+@policy("special_function")
 def entr(input: Tensor) -> Tensor:
     """-x log(x); 0 at 0, -inf below.
 
@@ -234,6 +244,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 @checked_with_out
+@policy("special_function")
 def xlogy(input: Tensor | float, other: Tensor | float) -> Tensor:
     """x log(y), 0 where x is 0 and y no NaN.
 
@@ -245,6 +256,7 @@ def xlogy(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 
 @checked_with_out
+@policy("special_function")
 def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
     """x log(1 + y), 0 where x is 0 and y no NaN.
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ..arguments import checked_with_out
 from ..errors import ArgumentTypeError
 from ..tensor import Tensor, common_shape, where
+from ..tensor.precision import follows_policy
 from .elementary import as_float
 
 __all__ = [
@@ -85,7 +86,7 @@ def _family(
 
     function.__name__ = name
     function.__doc__ = f"{says}\n\n>>> sg.special.{name}(sg.tensor([{at[0]}]), {at[1]})\ntensor([{gives}])\n"
-    return checked_with_out(function)
+    return checked_with_out(follows_policy(function, "special_function"))
 
 
 # fmt: off

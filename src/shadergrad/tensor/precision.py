@@ -66,7 +66,7 @@ COMPOSED = _names(
     add_scaled float_power floor_divide fmod gaussian_nll_loss gelu glu grid_sample group_norm hardsigmoid hardswish hypot interpolate layer_norm lerp
     local_response_norm log_softmax logaddexp logaddexp2 logcumsumexp logit logsigmoid logsumexp lp_pool1d lp_pool2d lp_pool3d matrix_norm
     mean mish multilabel_soft_margin_loss mv nanmean nansum norm normalize pairwise_distance pdist pow reciprocal remainder renorm
-    rms_norm selu silu sinc sinh softmax softmin softplus softsign std std_mean tan tanhshrink tensordot trapezoid
+    rms_norm selu silu sinc sinh softmax softmin softplus softsign special_function std std_mean tan tanhshrink tensordot trapezoid
     triplet_margin_with_distance_loss upsample_bilinear var var_mean vector_norm xlogy einsum inner outer cdist"""
 )
 EVERY = COMPOSED.union(*LOWER.values(), *SINGLE.values(), *WIDEST.values(), *REFUSED.values())

@@ -1,4 +1,8 @@
-"""torch.autocast on the device: which operators run in the lower dtype, which in float32. All others run as they come."""
+"""torch.autocast on the device, by PyTorch's lists for GPUs: what runs in the lower dtype, what in float32, what in the widest of its
+operands' dtypes. All others run as they come. float64 and integers are never cast.
+
+https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference
+"""
 
 from __future__ import annotations
 
@@ -12,28 +16,52 @@ from .private import AUTOCAST_KEY, overload, without_autocast
 from .storage import is_ours
 
 LOWER = """
-linear matmul mm bmm addmm baddbmm addbmm convolution conv1d conv2d conv3d conv_transpose1d conv_transpose2d.input conv_transpose3d.input
-scaled_dot_product_attention lstm_cell gru_cell
+_convolution _convolution.deprecated convolution conv1d conv1d.padding conv2d conv2d.padding conv3d conv3d.padding conv_tbc conv_transpose1d
+conv_transpose2d.input conv_transpose3d.input prelu addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul
+linalg_multi_dot _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell scaled_dot_product_attention
 """
 FLOAT = """
-softmax.int log_softmax.int layer_norm rms_norm group_norm nll_loss nll_loss2d cross_entropy_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div
-binary_cross_entropy_with_logits exp log log10 log2 log1p pow.Tensor_Scalar sum sum.dim_IntList cumsum cumprod prod norm.Scalar softplus
+acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar pow.Tensor_Tensor pow.Scalar softplus
+layer_norm native_layer_norm rms_norm group_norm frobenius_norm.dim nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss
+cosine_embedding_loss nll_loss nll_loss2d nll_loss_nd cross_entropy_loss hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss
+margin_ranking_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits dist pdist
+cdist renorm logsumexp upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d upsample_bilinear2d upsample_trilinear3d
+upsample_bicubic2d prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
+linalg_matrix_norm.str_ord sum sum.dim_IntList norm.Scalar norm.ScalarOpt_dim norm.ScalarOpt_dtype norm.ScalarOpt_dim_dtype
 """
+WIDEST = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
+REFUSED = "binary_cross_entropy"
 _libraries: list[Any] = []
 
 
-def _policy(op: Any, lower: bool) -> Callable[..., Any]:
+def _is_cast(a: Any) -> bool:
+    return is_ours(a) and a.is_floating_point() and a.dtype is not torch.float64
+
+
+def _widest(args: Any, kwargs: Any) -> torch.dtype:
+    dtypes = {a.dtype for a in pytree.tree_leaves((args, kwargs)) if _is_cast(a)}
+    return torch.float32 if torch.float32 in dtypes else torch.get_autocast_dtype("webgpu")
+
+
+def _policy(op: Any, dtype_for: Callable[[Any, Any], torch.dtype]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         with without_autocast():
-            dtype = torch.get_autocast_dtype("webgpu") if lower else torch.float32
+            dtype = dtype_for(args, kwargs)
 
             def cast(a: Any) -> Any:
-                return a.to(dtype) if is_ours(a) and a.is_floating_point() and a.dtype is not dtype else a
+                return a.to(dtype) if _is_cast(a) and a.dtype is not dtype else a
 
             args, kwargs = pytree.tree_map(cast, (args, kwargs))
             return op(*args, **kwargs)
 
     return run
+
+
+def _refuse(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError(
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their gradient in halves is often infinite. "
+        "Hint: binary_cross_entropy_with_logits, of what the sigmoid was taken of."
+    )
 
 
 def register() -> None:
@@ -42,8 +70,14 @@ def register() -> None:
     general.fallback(torch.library.fallthrough_kernel)
     library = torch.library.Library("aten", "IMPL", AUTOCAST_KEY)
     _libraries.extend((general, library))
-    for names, lower in ((LOWER, True), (FLOAT, False)):
+    for names, dtype_for in (
+        (LOWER, lambda *_: torch.get_autocast_dtype("webgpu")),
+        (FLOAT, lambda *_: torch.float32),
+        (WIDEST, _widest),
+    ):
         for name in names.split():
             op = overload(name)
             if op is not None:
-                library.impl(name, _policy(op, lower), AUTOCAST_KEY)
+                library.impl(name, _policy(op, dtype_for), AUTOCAST_KEY)
+    for name in REFUSED.split():
+        library.impl(name, _refuse, AUTOCAST_KEY)

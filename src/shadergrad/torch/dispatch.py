@@ -19,7 +19,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from ..tensor import Tensor
-from . import dtypes, kernels
+from . import dtypes, halves, kernels
 from .dtypes import TORCH, stored
 from .host import on_host
 from .private import AUTOGRAD_KEY, KEY, decompositions, has_kernel, name_of, operator_names, overload
@@ -86,13 +86,17 @@ def _own(name: str, op: Any) -> Run:
     if takes_tensors:
         return function
     look = read_or_move if takes_host else read
+    takes_halves = name in halves.AS_THEY_ARE
 
     def run(*args: Any, **kwargs: Any) -> Any:
         values = [
             look(a) if isinstance(a, torch.Tensor) else value_of(a, look) if isinstance(a, (list, tuple)) else a
             for a in args
         ]
-        out = function(*values, **{k: value_of(v, look) for k, v in kwargs.items()} if kwargs else kwargs)
+        named = {k: value_of(v, look) for k, v in kwargs.items()} if kwargs else kwargs
+        if not takes_halves and halves.any_half(values):
+            return wrapped(halves.in_single(function, op, (args, kwargs), values, named))
+        out = function(*values, **named)
         if dtypes.any_substituted():
             return _wrapped_as(op, args, kwargs, out)
         return wrap(out) if isinstance(out, Tensor) else wrapped(out)
@@ -240,11 +244,13 @@ def _in_place(op: Any, name: str) -> Run:
     """The in-place form of a kernel over values, without a look at schemas: optimizers call hardly anything else."""
     function, _, takes_host = KERNELS[name]
     look = read_or_move if takes_host else read
+    takes_halves = name in halves.AS_THEY_ARE
 
     def run(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        value = function(
-            read(x), *[value_of(a, look) for a in args], **{k: value_of(v, look) for k, v in kwargs.items()}
-        )
+        values = [read(x), *[value_of(a, look) for a in args]]
+        if not takes_halves and halves.any_half(values):
+            values = [halves.widened(v) for v in values]
+        value = function(*values, **{k: value_of(v, look) for k, v in kwargs.items()})
         dtype = TORCH[value.dtype]
         if dtype is not x.dtype and not dtypes.is_substituted(x.dtype) and not torch.can_cast(dtype, x.dtype):
             raise RuntimeError(

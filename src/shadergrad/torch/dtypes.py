@@ -1,7 +1,6 @@
 """PyTorch's dtypes and ours. In: a torch.dtype. Out: the dtype in which the device stores it; said once where the two differ.
 
-A dtype that the device lacks is stored as the nearest one that it has: bfloat16 as float32 everywhere, float16 and float64 as float32
-on a GPU. The torch.Tensor keeps its dtype.
+float64, which a GPU lacks, is stored as float32 there. The torch.Tensor keeps its dtype.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ STORED: dict[torch.dtype, DType] = {
     torch.float32: sg.float32,
     torch.float64: sg.float64,
     torch.float16: sg.float16,
-    torch.bfloat16: sg.float32,
+    torch.bfloat16: sg.bfloat16,
     torch.int64: sg.int64,
     torch.int32: sg.int32,
     torch.int16: sg.int16,
@@ -33,11 +32,9 @@ STORED: dict[torch.dtype, DType] = {
     torch.complex64: sg.complex64,
     torch.complex128: sg.complex128,
 }
-TORCH: dict[DType, torch.dtype] = {stored: dtype for dtype, stored in STORED.items() if dtype is not torch.bfloat16}
+TORCH: dict[DType, torch.dtype] = {stored: dtype for dtype, stored in STORED.items()}
 WIDER = {  # what a shader lacks, and what stands for it there
     torch.float64: "float32, with 24 bits of mantissa in place of 53",
-    torch.float16: "float32",
-    torch.bfloat16: "float32",
 }
 _on_gpu = False
 _said: set[torch.dtype] = set()
@@ -47,13 +44,12 @@ def choose(device: str) -> None:
     """The device for which dtypes are stored: "cpu" or "webgpu"."""
     global _on_gpu
     _on_gpu = device != "cpu"
-    for dtype, own in ((torch.float64, sg.float64), (torch.float16, sg.float16)):
-        STORED[dtype] = sg.float32 if _on_gpu else own
+    STORED[torch.float64] = sg.float32 if _on_gpu else sg.float64
 
 
 def is_substituted(dtype: torch.dtype) -> bool:
     """Whether the device stores another dtype in its place."""
-    return dtype is torch.bfloat16 or (_on_gpu and dtype in WIDER)
+    return _on_gpu and dtype in WIDER
 
 
 def stored(dtype: torch.dtype | None) -> DType:

@@ -67,6 +67,8 @@ def wrap(value: Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
     node = value._node  # its fields cost a tenth of the tensor's properties
     shape = node.shape
     result = new_tensor(shape, dtype or TORCH[node.dtype])
+    if dtype is not None and node.dtype is not STORED[dtype]:
+        value = value.to(STORED[dtype])
     storage: Any = result.untyped_storage()
     storage.cell = Cell(value)
     return lay(result, storage, 0, shape, result.stride())
@@ -112,7 +114,8 @@ def cell_of(x: torch.Tensor) -> Cell:
 
 
 def _line(cell: Cell, dtype: torch.dtype) -> Tensor:
-    """All values of a storage row by row, as PyTorch's dtype shows them: complex numbers may be seen as pairs, and pairs as those.
+    """All values of a storage row by row, as PyTorch's dtype shows them: complex numbers may be seen as pairs, pairs as those, and on the
+    cpu device halves as integers of 16 bits.
 
     Raises DTypeError for another view of bits: the device may store another number of them.
     """
@@ -123,6 +126,8 @@ def _line(cell: Cell, dtype: torch.dtype) -> Tensor:
         line = sg.view_as_real(line).reshape(-1)
     elif kept.is_complex and not line.dtype.is_complex:
         line = sg.view_as_complex(line.reshape(-1, 2))
+    elif line.dtype.itemsize == kept.itemsize == 2:
+        line = line.view(kept)
     if line.dtype is not kept:
         raise DTypeError(
             f"[torch] a storage of {line.dtype.name} has no view as {dtype} on the device webgpu. Hint: x.to({dtype}) converts the values."
@@ -210,7 +215,7 @@ def from_host(x: torch.Tensor, dtype: torch.dtype | None = None) -> Tensor:
     if dtype is not None and dtype is not x.dtype:
         x = x.to(dtype)
     kept = stored(x.dtype)
-    if dtypes.is_substituted(x.dtype):
+    if x.dtype is torch.bfloat16 or dtypes.is_substituted(x.dtype):  # NumPy has no bfloat16
         x = x.float()
     return sg.tensor(x.numpy(), dtype=kept, device=Place.device)
 

@@ -13,12 +13,12 @@ from ..table import kernel
 
 @kernel("add.Tensor")
 def add(a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    return a + b if alpha == 1 else a + b * alpha
+    return a + b if alpha == 1 else a.add(b, alpha=alpha) if isinstance(a, Tensor) else a + b * alpha
 
 
 @kernel("sub.Tensor")
 def sub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    return a - b if alpha == 1 else a - b * alpha
+    return a - b if alpha == 1 else a.sub(b, alpha=alpha) if isinstance(a, Tensor) else a - b * alpha
 
 
 kernel("mul.Tensor")(lambda a, b: a * b)

@@ -11,6 +11,7 @@ import shadergrad as sg
 from shadergrad.nn import functional as F
 
 from ...tensor import Tensor
+from ..halves import HALVES
 from ..private import overrideable_attention_is_enabled
 from ..table import composite, kernel, on_tensors
 from .gradients import gradients
@@ -26,7 +27,7 @@ def _is_by_blocks(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, 
         and q.dim() == k.dim() == v.dim() == 4
         and 0 not in q.shape
         and 0 not in k.shape
-        and q.dtype is torch.float32
+        and q.dtype in (torch.float32, *HALVES)
         and (mask is None or not mask.requires_grad)
     )
 

@@ -147,7 +147,9 @@ def view_as_real(x: torch.Tensor) -> torch.Tensor:
 
 @on_tensors("view_as_complex")
 def view_as_complex(x: torch.Tensor) -> torch.Tensor:
-    return on_meta(aten.view_as_complex.default, x)
+    seen = on_meta(aten.view_as_complex.default, x)
+    stored(seen.dtype)  # refuses pairs of halves, of which there are no complex numbers
+    return seen
 
 
 @on_tensors("unfold")

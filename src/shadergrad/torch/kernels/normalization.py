@@ -9,6 +9,7 @@ import torch
 import shadergrad as sg
 
 from ...tensor import Tensor
+from ..halves import HALVES, read_single
 from ..storage import read, wrap, write
 from ..table import kernel, on_tensors
 
@@ -41,12 +42,13 @@ def _batch_norm(x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, 
 
 @on_tensors("native_batch_norm", "_native_batch_norm_legit")
 def native_batch_norm(x: Any, w: Any, b: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float) -> Any:
-    scale, shift, old_mean, old_var = (None if t is None else read(t) for t in (w, b, mean, var))
-    y, m, r, new_mean, new_var = _batch_norm(read(x), scale, shift, old_mean, old_var, training, momentum, eps)
+    scale, shift, old_mean, old_var = (None if t is None else read_single(t) for t in (w, b, mean, var))
+    y, m, r, new_mean, new_var = _batch_norm(read_single(x), scale, shift, old_mean, old_var, training, momentum, eps)
     if training and mean is not None:
         write(mean, new_mean)
         write(var, new_var)
-    return wrap(y, x.dtype), wrap(m, x.dtype), wrap(r, x.dtype)
+    kind = torch.float32 if x.dtype in HALVES else x.dtype
+    return wrap(y, x.dtype), wrap(m, kind), wrap(r, kind)
 
 
 def _into(run: Any) -> Any:

@@ -9,7 +9,8 @@ import torch
 
 import shadergrad as sg
 
-from ..storage import read, write
+from ..halves import read_single as read
+from ..storage import write
 from ..table import on_tensors
 
 

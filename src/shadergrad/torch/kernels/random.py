@@ -10,6 +10,7 @@ import shadergrad as sg
 
 from ...tensor import Tensor
 from ..dtypes import STORED, stored
+from ..halves import read_single
 from ..storage import Place, read, refuse_generator, wrap, write
 from ..table import kernel, on_tensors
 
@@ -21,7 +22,7 @@ def _uniform(x: torch.Tensor) -> Tensor:
 @on_tensors("uniform_")
 def uniform(x: torch.Tensor, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> torch.Tensor:
     refuse_generator(generator)
-    return write(x, _uniform(x) * (high - low) + low)
+    return write(x, sg.empty(tuple(x.shape), dtype=STORED[x.dtype], device=Place.device).uniform_(low, high))
 
 
 @on_tensors("normal_")
@@ -102,7 +103,7 @@ def rrelu(
 ) -> torch.Tensor:
     """The slopes that were drawn stand in `noise`, 1 where x is positive: the gradient reads them."""
     refuse_generator(generator)
-    value = read(x)
+    value = read_single(x)
     if not training:
         return wrap(sg.where(value > 0, value, value * ((lower + upper) / 2)), x.dtype)
     slopes = sg.where(value > 0, 1.0, _uniform(x) * (upper - lower) + lower).to(value.dtype)
