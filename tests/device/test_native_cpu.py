@@ -252,6 +252,30 @@ def test_weights_of_attention_sum_to_one(computes: Any) -> None:
         np.testing.assert_array_equal(gradient.numpy(), 0 * x.numpy())  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("size", "window", "step"), [(8, 2, 2), (9, 2, 3), (11, 3, 3), (9, 3, 2)], ids=str)
+def test_gradients_of_windows_have_the_interpreters_bits(size: int, window: int, step: int, computes: Any) -> None:
+    """Apart, side by side and overlapping; a part of -0.0 was added to 0.0."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 3, size, size)).astype(np.float32)
+    count = (size - window) // step + 1
+    upper = rng.standard_normal((2, 3, count, count)).astype(np.float32)
+    upper[0] = -0.0
+
+    def run() -> list[np.ndarray]:
+        @sg.compile
+        def step_of(x: sg.Tensor, upper: sg.Tensor) -> sg.Tensor:
+            x = x.detach().requires_grad_()
+            pooled = F.max_pool2d(x, window, step)
+            assert isinstance(pooled, sg.Tensor)
+            (pooled * upper).sum().backward()
+            return x.grad  # type: ignore[return-value]
+
+        return [step_of(sg.tensor(x), sg.tensor(upper)).numpy()]
+
+    (actual,), (reference,) = both(computes, run)
+    assert_same_bits(actual, reference)
+
+
 def test_complex_numbers_are_not_simplified_as_real_ones(computes: Any) -> None:
     z = sg.tensor(np.array([1 + 2j, -3j, 0], np.complex64))
 

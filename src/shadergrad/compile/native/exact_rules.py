@@ -1,4 +1,4 @@
-"""The rules of compile/simplify.py that keep the bits of a value as well, whatever graph it is part of. In: rules. Out: rules.
+"""The rules of compile/simplify.py and lower.py that keep the bits of a value as well, whatever graph it is part of. In: rules. Out: rules.
 
 An operation may run by itself, in a loop that is not captured or in a captured step, each of which shows the rules another part of a
 graph. So a rule that gives another rounding is left out, or is used where it gives the same. Signs of zero are bits, too.
@@ -10,7 +10,7 @@ from ...dtypes import float32
 from ...graph.node import Node
 from ...graph.primitive import Primitive
 from ...primitives.reduce import ReduceProd, ReduceSum
-from .. import simplify
+from .. import lower, simplify
 from ..rewrite import Inputs, Rewriter
 from .rules import OF_SINGLE
 
@@ -54,6 +54,12 @@ def sum_of_parts(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return _with_zero(r, found)
 
 
+def fold_to_views(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """Of windows that do not overlap each element was added to 0.0. Others are added in the interpreter's order, by it."""
+    found = lower.fold_to_views(r, p, inputs)
+    return found if found is None or found.dtype.category != 2 else _with_zero(r, found)
+
+
 def _with_zero(r: Rewriter, x: Node) -> Node:
     """0.0 for -0.0."""
     return r.add(x, 0.0)
@@ -65,4 +71,4 @@ _REPLACED = {
     simplify.sum_of_repeats: sum_of_repeats,
     simplify.sum_of_parts: sum_of_parts,
 }
-RULES = tuple(_REPLACED.get(rule, rule) for rule in simplify.RULES)
+RULES = (fold_to_views, *(_REPLACED.get(rule, rule) for rule in simplify.RULES))
