@@ -44,6 +44,10 @@ t.where(m, x, single)|x.clamp(one - 3, one)|x.clamp(one * -0.5, None)|x.float().
 """,
     "roundings": """
 x.add(y, alpha=3)|x.sub(y, alpha=3)|x.add_(y, alpha=-0.5); x|t.rsub(x, y, alpha=3)|x.addcmul(y, y, value=0.3)|x.lerp(y, 0.3)|x.addmm(x[:, :5], y, alpha=0.3)
+t.linalg.vector_norm(e[16:18])|t.linalg.vector_norm(e[16:18], 6)|t.linalg.norm(e[16:18])|t.linalg.matrix_norm(e[15:17].reshape(1, 2))|e[16:18].norm()
+t.linalg.vector_norm(e[16:18], dtype=t.float32)|o = v.new_zeros(()); t.linalg.vecdot(v, w, out=o); o
+o = v.new_zeros(()); t.linalg.multi_dot([v, t.outer(w, v), v], out=o); o|f.elu(x, inplace=True); x|f.celu(x, inplace=True); x|f.selu(x, inplace=True); x
+f.silu(x[1:], inplace=True); x|f.mish(v[1:4], inplace=True); v|f.hardsigmoid(x.t(), inplace=True); x|f.hardswish(x, inplace=True); x|f.relu(x, True); x
 x / 3|x * 0.1|x - 0.3|(x * y).tanh()|x.std(1)|f.gelu(x)|f.layer_norm(x, (7,))|x @ y.t()|x.cumprod(1)|f.interpolate(x[None, None], scale_factor=2)
 """,
     "edges": """

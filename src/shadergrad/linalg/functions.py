@@ -286,8 +286,8 @@ def matrix_exp(A: Tensor) -> Tensor:
     return MatrixExponential()(A)
 
 
-@policy("multi_dot")
 @checked_with_out
+@policy("multi_dot")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
 
@@ -358,8 +358,8 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return a.roll(-1, axis) * b.roll(-2, axis) - a.roll(-2, axis) * b.roll(-1, axis)
 
 
-@policy("vecdot")
 @checked_with_out
+@policy("vecdot")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of products along an axis; the two broadcast.
 

@@ -11,6 +11,7 @@ from ..dtypes import FloatLimits, parse_dtype
 from ..errors import DTypeError, ShapeError
 from ..tensor import Tensor, check_axis, where
 from ..tensor import vector_norm as norm_of_vectors
+from ..tensor.precision import policy
 from .arguments import check_floating, check_matrices
 from .factorizations import SingularValues, SymmetricEigenvalues
 from .solving import Inverse
@@ -29,6 +30,7 @@ def _converted(what: str, x: Tensor, dtype: Any) -> Tensor:
 
 
 @checked_with_out
+@policy("vector_norm")
 def vector_norm(
     x: Tensor,
     ord: float = 2,
@@ -66,6 +68,7 @@ def _matrix_axes(what: str, x: Tensor, dim: Any) -> tuple[int, int]:
 
 
 @checked_with_out
+@policy("matrix_norm")
 def matrix_norm(
     A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -105,6 +108,7 @@ def _extreme(x: Tensor, dim: int, ord: Any) -> Tensor:
 
 
 @checked_with_out
+@policy("norm")
 def norm(
     A: Tensor,
     ord: float | str | None = None,

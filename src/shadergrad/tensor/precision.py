@@ -162,10 +162,22 @@ def _in_single(function: Callable[..., Any], name: str, args: Any, kwargs: Any) 
     given = [(t.dtype, 2 if t.ndim else 1) for value in (*args, *kwargs.values()) for t in _tensors(value)]
     dtype = promote_operands(given[:1] if name in OF_THE_FIRST else given)
     before, here.kinds = here.kinds, None
+    copies: list[tuple[TensorBase, TensorBase, Node]] = []  # of an operand, which a function with inplace=True writes
+
+    def widened(t: TensorBase) -> TensorBase:
+        if not t.dtype.is_half:
+            return t
+        copy = t.to(dtype=float32)
+        copies.append((t, copy, copy._node))
+        return copy
+
     try:
-        result = _called(function, args, kwargs, lambda t: t.to(dtype=float32) if t.dtype.is_half else t)
+        result = _called(function, args, kwargs, widened)
     finally:
         here.kinds = before
+    for operand, copy, node in copies:
+        if copy is result and copy._node is not node:
+            return operand._update_in_place(result.to(dtype=operand.dtype), "inplace")
     if asked is not None:
         return _rounded(result, asked) if asked.is_half else result
     return _rounded(result, dtype) if dtype.is_half and not any(isinstance(a, DType) for a in args) else result
