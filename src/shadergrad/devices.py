@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .config import config
 from .drive.tracing import current
 from .errors import CompileError, DeviceError
 from .runtime import adapters as runtime_adapters
 from .runtime.adapters import AdapterInfo
 from .runtime.device import canonical_name, get_device, open_devices
+from .runtime.implementations import forget_adapters
 from .runtime.limits import DeviceLimits
 from .runtime.limits import measure_limits as runtime_measure_limits
-from .runtime.webgpu import WebGPUDevice
+from .runtime.webgpu import WebGPUDevice, wish_of
+from .system.browser import IN_BROWSER
 from .tensor.pending import failures, flush, sync
 
 __all__ = [
@@ -26,9 +29,27 @@ __all__ = [
     "empty_cache",
     "measure_limits",
     "memory_stats",
+    "request_async",
     "reset",
     "reset_peak_memory_stats",
 ]
+
+
+async def request_async() -> list[AdapterInfo]:
+    """The adapters, for Python in a page: asks the browser for the GPU, so that the device `webgpu` opens where Python cannot wait.
+
+    Needed once, before the first use of the device, in browsers without JavaScript Promise Integration. Elsewhere the same as `adapters`.
+
+    >>> import asyncio
+    >>> asyncio.run(sg.devices.request_async()) == sg.devices.adapters()
+    True
+    """
+    if IN_BROWSER:
+        from .runtime import page
+
+        await page.request(wish_of(config))
+        forget_adapters()
+    return adapters()
 
 
 @dataclass(frozen=True)

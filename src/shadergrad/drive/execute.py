@@ -31,6 +31,7 @@ from ..runtime import timing
 from ..runtime import webgpu as webgpu
 from ..runtime.device import Device, Program, Storage, get_device, open_devices
 from ..system import interrupts
+from ..system.browser import new_lock
 from ..target import Target
 from .stages import Staged, has_exchanges, waits
 from .structure import Found, Structure
@@ -43,7 +44,7 @@ MOST_MET = 1 << 14
 BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
 
 
-lock = threading.RLock()  # held while values are computed and steps are captured and run: one thread at a time
+lock = new_lock()  # held while values are computed and steps are captured and run: one thread at a time
 
 
 def plan_bytes(plan: Plan) -> int:
@@ -261,6 +262,12 @@ def download(node: Node) -> np.ndarray:
     if interrupts.waiting.is_waiting:
         interrupts.deliver()
     return values
+
+
+async def download_async(node: Node) -> np.ndarray:
+    """The same for a browser's Python that cannot wait: other tasks run meanwhile."""
+    realize([node])
+    return await get_device(node.device).download_async(node.storage, node.shape, node.dtype)
 
 
 def synchronize(device: str | None = None) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..config import Config, ConfigError, config
 from ..errors import DeviceError
+from ..system.browser import IN_BROWSER
 from ..target import Matrices, Target
 from .implementations import candidates, forget_adapters, found_by
 from .interface import Found
@@ -28,6 +29,11 @@ NO_ADAPTER = (
     "llvmpipe for no GPU at all). NVIDIA: the NVIDIA driver and libvulkan1; in a container also "
     "NVIDIA_DRIVER_CAPABILITIES=all. Or use the cpu device."
 )
+NO_ADAPTER_IN_PAGE = (
+    "[webgpu] no adapter found: this browser shows no GPU to the page's WebGPU.\n"
+    "  Hint: take a browser with WebGPU (Chrome and Edge from 113, Safari from 26, Firefox from 141), open the page through https or "
+    "localhost, and turn hardware acceleration on; or use the cpu device."
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class AdapterInfo:
     """One adapter, as plain data.
 
     index: N of "webgpu:N"; -1 for a duplicate that cannot be opened by number. type: "hardware" or "software". kind:
-    WebGPU's word for it. profile: "portable" or "full". limits: by names such as max-buffer-size. implementation: "wgpu" or "dawn".
+    WebGPU's word for it. profile: "portable" or "full". limits: by names such as max-buffer-size. implementation: "wgpu", "dawn" or "page".
 
     >>> {adapter.type for adapter in sg.devices.adapters()} <= {"hardware", "software"}
     True
@@ -91,7 +97,7 @@ def choose_adapter(index: int, settings: Config) -> tuple[AdapterInfo, Found]:
     """The N-th adapter, and what opens it. Raises DeviceError, or ConfigError, that lists what there is."""
     _, ordered = _ordered(settings)
     if not ordered:
-        raise DeviceError(NO_ADAPTER)
+        raise DeviceError(NO_ADAPTER_IN_PAGE if IN_BROWSER else NO_ADAPTER)
     if index >= len(ordered):
         known = "".join(f"\n  webgpu:{info.index}  {info.describe()}" for info, _ in ordered)
         raise DeviceError(f"[webgpu] there is no adapter {index}. Known:{known}")

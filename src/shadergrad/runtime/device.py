@@ -102,6 +102,10 @@ class Device(ABC):
         values = self.download(storage, shape, dtype)
         return lambda: values
 
+    async def download_async(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        """As `download`, for a browser's Python that cannot wait."""
+        return self.download(storage, shape, dtype)
+
     @contextmanager
     def compiling(self) -> Iterator[Callable[[Kernel], None]]:
         """While a plan is made and loaded. Gives what is to be told of each of its kernels, as soon as the text is known."""

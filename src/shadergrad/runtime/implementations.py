@@ -15,13 +15,19 @@ from contextlib import contextmanager
 
 from ..config import Config, provisional
 from ..errors import DeviceError
+from ..system.browser import IN_BROWSER
 from .interface import Found, Implementation
 
-PACKAGES = {"wgpu": "wgpu", "dawn": "wgpudawn"}
-COMMANDS = {"wgpu": "pip install --force-reinstall 'wgpu==0.32.*'", "dawn": 'pip install "shadergrad[dawn]"'}
+PACKAGES = {"wgpu": "wgpu", "dawn": "wgpudawn", "page": "pyodide"}
+COMMANDS = {
+    "wgpu": "pip install --force-reinstall 'wgpu==0.32.*'",
+    "dawn": 'pip install "shadergrad[dawn]"',
+    "page": "a Pyodide of version 0.26 or later",
+}
 INSTEAD = {
     "wgpu": "(its wheels need glibc 2.28, macOS 11 or Windows 10), or use the cpu device.",
     "dawn": "(its wheels are for Linux, Windows and macOS), or set SHADERGRAD_WEBGPU=wgpu.",
+    "page": "has it, or use the cpu device.",
 }
 
 
@@ -31,7 +37,7 @@ def is_installed(name: str) -> bool:
 
 
 def implementation(name: str) -> Implementation:
-    """The module that calls "wgpu" or "dawn", imported on first use. DeviceError says why it cannot be."""
+    """The module that calls "wgpu", "dawn" or "page", imported on first use. DeviceError says why it cannot be."""
     try:  # importing takes 0.2 s, and may fail
         return importlib.import_module(f".{name}", __package__)  # type: ignore[return-value]
     except Exception as error:  # the library's own failures are of many types: ImportError, OSError, RuntimeError
@@ -58,7 +64,9 @@ def forget_adapters() -> None:
 
 
 def candidates(settings: Config) -> tuple[str, ...]:
-    """The implementations to look at, the preferred last: of "auto", Dawn too where it is installed."""
+    """The implementations to look at, the preferred last: of "auto", Dawn too where it is installed; in a browser its own."""
+    if IN_BROWSER:  # where there is one
+        return ("page",)
     if settings.webgpu != "auto":
         return (settings.webgpu,)
     return ("wgpu", "dawn") if is_installed("dawn") else ("wgpu",)

@@ -1,8 +1,7 @@
 """What the webgpu device asks of an implementation of WebGPU, and nothing of how it does it.
 
-Siblings: `wgpu` (wgpu-native) and `dawn` (Dawn, Chrome's), which share `native`, as both are called by the same C header. Each is a
-module with NAME, PACKAGE, enumerate_adapters() and open_device(); `implementations` chooses one for the process. A browser's WebGPU
-needs the same two functions, and a class with the methods of Device.
+Siblings: `wgpu` (wgpu-native) and `dawn` (Dawn, Chrome's), which share `native`, as both are called by the same C header, and `page`, a
+browser's. Each is a module with NAME, PACKAGE, enumerate_adapters() and open_device(); `implementations` chooses one for the process.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ QUERY_USAGE = QUERY_RESOLVE | COPY_SRC
 Command = tuple[Any, Any, int, int, int]  # pipeline, bind group, workgroups x, y, z
 Copy = tuple[Any, Any, int]  # source, destination, bytes
 MOST_OPERATIONS = 16_000_000_000  # of runs that share a submission: some 10 milliseconds of a weak GPU
+SOON_TOGETHER = 8  # runs in one submission, soon after a wait
+MOST_TOGETHER = 32  # and after many that nobody waited for
 
 
 class NativeError(Exception):
@@ -86,6 +87,7 @@ class Device(Protocol):
 
     events: Events
     has_timestamps: bool
+    compiles_ahead: bool  # whether begin_pipeline begins anything: else threads compile
     submits: int
     dispatches: int
     bind_groups: int  # alive
@@ -101,10 +103,15 @@ class Device(Protocol):
     def create_bind_group_layout(self, access: Sequence[str]) -> Any: ...
     def create_pipeline_layout(self, bind_group_layout: Any) -> Any: ...
     def create_pipeline(self, source: str, layout: Any) -> Any: ...
+    def begin_pipeline(self, source: str, layout: Any) -> None: ...
+    def forget_begun(self) -> None: ...
     def create_bind_group(self, layout: Any, bindings: Sequence[tuple[Any, int, int]]) -> Any: ...
     def release_dead(self) -> None: ...
 
     # what is done every step
+    def prepare(
+        self, commands: list[Command]
+    ) -> list[Command]: ...  # as `run` takes them best, where it gets them often
     def write(self, buffer: Any, data: np.ndarray) -> None: ...
     def run(
         self, copies: Iterable[Copy], commands: Sequence[Command], needs: Any = None, operations: int = MOST_OPERATIONS
@@ -115,6 +122,10 @@ class Device(Protocol):
     def clear(self, buffers: Iterable[tuple[Any, int]]) -> int: ...
     def wait(self, index: int) -> None: ...
     def wait_all(self) -> None: ...
+
+    async def settled(
+        self,
+    ) -> None: ...  # until what was submitted is done, where a coroutine can wait and Python cannot
 
     # the host's view of a buffer
     def new_status(self) -> Any: ...

@@ -23,7 +23,9 @@ import numpy as np
 
 from .interface import (
     MOST_OPERATIONS,
+    MOST_TOGETHER,
     QUERY_USAGE,
+    SOON_TOGETHER,
     STAGING_USAGE,
     STORAGE_USAGE,
     UNIFORM_USAGE,
@@ -38,8 +40,6 @@ from .interface import (
 MOST_QUERIES = 4096  # of a set, by the specification
 COMPUTE = 0x4  # GPUShaderStage
 WRITE_CHUNK = 64 << 20  # every write is copied to a staging buffer that lives until the next submission
-SOON_TOGETHER = 8  # runs in one submission, soon after a wait
-MOST_TOGETHER = 32  # and after many that nobody waited for
 
 
 class Header:
@@ -151,6 +151,7 @@ class NativeDevice:
     """One device of webgpu.h and its queue, as `interface.Device` says. Siblings fill in what the header leaves open."""
 
     header: Header  # of the sibling's library
+    compiles_ahead = False  # threads do
 
     def __init__(self, found: Found, wish: Wish) -> None:
         self.lib, self.ffi, self.null = self.header.lib, self.header.ffi, self.header.ffi.NULL
@@ -253,6 +254,12 @@ class NativeDevice:
             self.lib.wgpuShaderModuleRelease(module)
         return Handle(raw, self.lib.wgpuComputePipelineRelease, self._graveyard)
 
+    def begin_pipeline(self, source: str, layout: Handle) -> None:
+        pass
+
+    def forget_begun(self) -> None:
+        pass
+
     def _create_pipeline(self, descriptor: Any) -> Any:
         raw = self.lib.wgpuDeviceCreateComputePipeline(self.raw, descriptor)
         return self._checked(raw, self.lib.wgpuComputePipelineRelease)
@@ -286,6 +293,10 @@ class NativeDevice:
             self.bind_groups -= release == self.lib.wgpuBindGroupRelease
 
     # --- what is done every step
+
+    def prepare(self, commands: list[Command]) -> list[Command]:
+        """As they are: a call into the library costs little."""
+        return commands
 
     def write(self, buffer: Any, data: np.ndarray) -> None:
         """Ordered after all submissions so far. `data` is contiguous, its size a multiple of 4 bytes."""
@@ -443,6 +454,9 @@ class NativeDevice:
         self._wait_for(None)
         self._in_flight.clear()
         self.events.check()
+
+    async def settled(self) -> None:
+        """At once: who reads waits by itself."""
 
     def probe(self) -> None:
         """Raise if the device is lost, or has errors to tell; a loss may not have been noticed yet."""

@@ -376,7 +376,7 @@ class WebGPUProgram(Program):
             group, pipeline = self._bind_group(step, key), step.pipeline.handle
             commands.append((pipeline.raw, group.raw, *step.grid))
             handles += (group, pipeline)
-        return Recording(key, commands, tuple(handles))
+        return Recording(key, self._device.native.prepare(commands), tuple(handles))
 
     def _bind_group(self, step: Step, key: tuple[Buffer, ...]) -> Any:
         bound = (*((key[i], offset, nbytes) for i, offset, nbytes in step.bindings), *step.numbers)

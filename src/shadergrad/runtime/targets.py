@@ -60,7 +60,7 @@ def target_of(
 
 def row_of(info: Mapping[str, Any], features: Iterable[str], settings: Config) -> str:
     """The name of the row of `target.ROWS` that describes an adapter."""
-    if settings.portable:
+    if settings.portable or info["backend_type"] == "WebGPU":  # a browser's, which compiles every text anew
         return "portable"
     if "llvmpipe" in info["device"].lower():
         shares = {"subgroups", "shader-int64"} <= {*features}

@@ -1,7 +1,7 @@
 """The webgpu device: any GPU that Vulkan, Metal or Direct3D 12 reaches, through an implementation of WebGPU.
 
 In: host arrays and plans. Out: storages, programs, host arrays. This file keeps the parts together; each has its own:
-`adapters` chooses the GPU, `wgpu` or `dawn` makes the raw calls, `memory` pools buffers, `readback` reads them, `pipelines`
+`adapters` chooses the GPU, `wgpu`, `dawn` or `page` makes the raw calls, `memory` pools buffers, `readback` reads them, `pipelines`
 keeps compiled kernels, `program` runs plans. They are imported when the first device is opened, so that `import shadergrad` works where they do not.
 
 Every public call takes the device's lock: one thread at a time talks to the driver.
@@ -35,7 +35,7 @@ from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError
 from ..graph.node import Node
 from ..plan import Kernel, Plan, fault_error, format_bytes
 from ..system import interrupts
-from ..system.browser import thread_pool
+from ..system.browser import new_lock, thread_pool
 from .adapters import AdapterInfo, choose_adapter, find_again, portable_overrides
 from .device import LARGE, Storage, register_device
 from .families import Families
@@ -83,7 +83,7 @@ class WebGPUDevice(Gpu):
         self.adapter, found = choose_adapter(index, settings)
         self.target = self.adapter.target
         self.profile = self.adapter.profile
-        self.lock = threading.RLock()
+        self.lock = new_lock()
         self._index = index
         self._settings = settings
         self._failure: str | None = None
@@ -173,6 +173,11 @@ class WebGPUDevice(Gpu):
         if storage.handle.raw is None:
             raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
         return storage.handle.raw
+
+    async def download_async(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        finish = self.begin_download(storage, shape, dtype)
+        await self.native.settled()
+        return finish()
 
     @contextmanager
     def compiling(self) -> Iterator[Callable[[Kernel], None]]:
@@ -391,10 +396,7 @@ class WebGPUDevice(Gpu):
     # --- within
 
     def _open(self, adapter: AdapterInfo, found: Found) -> Device:
-        settings = self._settings
-        wish = Wish(
-            portable_overrides(settings), settings.in_flight, adapter.target.traits.slow_loads, settings.checked
-        )
+        wish = wish_of(self._settings, adapter.target.traits.slow_loads)
         try:
             with open_quietly():
                 return implementation(adapter.implementation).open_device(found, wish)
@@ -416,7 +418,7 @@ class WebGPUDevice(Gpu):
         try:
             for kernel in sorted(kernels, key=lambda k: -len(k.source)):
                 self._begin(kernel)
-            made = [self._begun.pop((kernel.source, kernel.access)).result() for kernel in kernels]
+            made = [self._made(kernel) for kernel in kernels]
             self.native.events.check()
             if self._rehearsal is not None:
                 self._rehearsal.run(kernels, compilers())
@@ -433,13 +435,23 @@ class WebGPUDevice(Gpu):
         key = kernel.source, kernel.access
         if key in self._begun or self._pipelines.has(kernel):
             return
-        self._pipeline_layout(kernel.access)
+        _, layout = self._pipeline_layout(kernel.access)
+        if self.native.compiles_ahead:
+            self.native.begin_pipeline(kernel.source, layout)
+            return
         self._begun[key] = compilers().submit(self._compile, kernel)
 
     def _forget_begun(self) -> None:
         """Let go of what was begun and is not wanted. Each thread has taken its errors out of `events` when it ends."""
         wait(self._begun.values())
         self._begun.clear()
+        if self.native.compiles_ahead:
+            self.native.forget_begun()
+
+    def _made(self, kernel: Kernel) -> Any:
+        """The pipeline that was begun."""
+        begun = self._begun.pop((kernel.source, kernel.access), None)
+        return self._compile(kernel) if begun is None else begun.result()
 
     def _compile(self, kernel: Kernel) -> Any:
         _, layout = self._pipeline_layout(kernel.access)
@@ -517,6 +529,11 @@ class WebGPUDevice(Gpu):
             "the process again and resume from the last checkpoint. If it happens again, look at the system log for "
             "driver resets: a kernel that runs too long, overheating, or too little memory."
         )
+
+
+def wish_of(settings: Config, shares_loads: bool = False) -> Wish:
+    """How a device is opened."""
+    return Wish(portable_overrides(settings), settings.in_flight, shares_loads, settings.checked)
 
 
 @cache

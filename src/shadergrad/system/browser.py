@@ -1,6 +1,10 @@
 """What a browser's Python (Pyodide) lacks, and what stands in for it: threads, packages that are not loaded yet.
 
-In: work for an executor, names of SciPy's functions. Out: the executor, the functions. Elsewhere both are the ordinary ones.
+In: work for an executor, names of SciPy's functions, promises. Out: the executor, the functions, what the promises give. Elsewhere
+the first two are the ordinary ones, and nothing waits.
+
+While Python waits for a promise, the browser may run another asyncio task, in the midst of the first one's call. Where that task
+enters a lock of this library, it is refused: two suspended stacks end the interpreter, and half a run is no state to go on from.
 Pyodide: https://pyodide.org/en/stable/usage/wasm-constraints.html
 """
 
@@ -8,17 +12,25 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+from ..errors import DeviceError
 from .optional_packages import MissingPackageError
 
 IN_BROWSER = sys.platform == "emscripten"
 CANNOT_WAIT = (
     "Python cannot wait for the browser here. It needs WebAssembly's JavaScript Promise Integration, which Chrome and Edge have from "
     "version 137, and it must be called asynchronously: pyodide.runPythonAsync, not pyodide.runPython."
+)
+
+
+TWO_TASKS = (
+    "[webgpu] another asyncio task is in the midst of a call that waits for the device; two cannot use the library at once.\n"
+    "  Hint: make them take turns, by an asyncio.Lock around each step and each read; or `await` one before the other begins."
 )
 
 
@@ -37,6 +49,49 @@ class DoneAtOnce(Executor):
 def thread_pool(most: int, name: str) -> Executor:
     """An executor of so many threads; in a browser one that needs none."""
     return DoneAtOnce() if IN_BROWSER else ThreadPoolExecutor(most, name)
+
+
+class _Waiting:
+    """is_suspended: whether some task waits for a promise now."""
+
+    is_suspended = False
+
+
+waiting = _Waiting()
+
+
+def wait_for(promise: Any) -> Any:
+    """What a promise of the browser's gives. Only where `can_wait`. Raises DeviceError where another task waits."""
+    if waiting.is_suspended:
+        raise DeviceError(TWO_TASKS)
+    waiting.is_suspended = True
+    try:
+        return importlib.import_module("pyodide.ffi").run_sync(promise)
+    finally:
+        waiting.is_suspended = False
+
+
+class TaskLock:
+    """A lock for where there are tasks and no threads: it is free, unless another task waits within it."""
+
+    def acquire(self) -> bool:
+        if waiting.is_suspended:
+            raise DeviceError(TWO_TASKS)
+        return True
+
+    def release(self) -> None:
+        pass
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def new_lock() -> Any:
+    """A lock that its holder may take again."""
+    return TaskLock() if IN_BROWSER else threading.RLock()
 
 
 class Late:
@@ -82,6 +137,6 @@ def _imported(module: str) -> Any:
                 f"  Hint: `import pyodide_js; await pyodide_js.loadPackage({package!r})` first."
             ) from None
     loading = importlib.import_module("pyodide_js").loadPackage(package)
-    importlib.import_module("pyodide.ffi").run_sync(loading)
+    wait_for(loading)
     importlib.invalidate_caches()
     return importlib.import_module(module)

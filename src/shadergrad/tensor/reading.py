@@ -80,6 +80,39 @@ class ReadableTensor(HistoryTensor):
             )
         return self._read("item()").reshape(()).item()
 
+    async def item_async(self) -> Any:
+        """As `item`, for Python in a page: other tasks run while the device computes, and a browser without JavaScript Promise
+        Integration reads so. Elsewhere it waits as `item` does.
+
+        >>> import asyncio
+        >>> asyncio.run(sg.tensor([2.5]).item_async())
+        2.5
+        """
+        if self._node.size != 1:
+            return self.item()  # which says so
+        return (await self._read_async("item_async()")).reshape(()).item()
+
+    async def numpy_async(self) -> np.ndarray:
+        """As `numpy(force=True)`, for Python in a page; see `item_async`.
+
+        >>> import asyncio
+        >>> asyncio.run(sg.tensor([1.0, 2.0]).numpy_async())
+        array([1., 2.], dtype=float32)
+        """
+        return await self._read_async("numpy_async()")
+
+    async def _read_async(self, what: str) -> np.ndarray:
+        if current.trace is not None:
+            current.trace.on_read(what)
+        try:
+            if self._node.storage is None:
+                pending.compute(self._node, self._read_together())
+            return await execute.download_async(self._node)
+        except Exception:
+            pending.leave_out(self)
+            pending.show_parts()
+            raise
+
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; waits for the device. A number, where there are no axes.
 
