@@ -1,6 +1,6 @@
 // What page.py asks of the browser's WebGPU. Each of these functions is one call from Python, which costs microseconds of its own; so a
-// run of a plan, whose commands were prepared once, is one call.
-({
+// run of a plan, whose commands were prepared once, is one call. A page whose policy forbids to evaluate texts loads this file before Python.
+globalThis.shadergradPage ??= {
   /** The adapter, as plain data; null where there is none. */
   async adapter() {
     const adapter = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
@@ -141,4 +141,4 @@
       destroy: () => device.destroy(),
     };
   },
-})
+};

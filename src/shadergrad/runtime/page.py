@@ -48,7 +48,9 @@ REQUEST = (
     "  Hint: `await sg.devices.request_async()` asks for the GPU, once, before it is used; then `await loss.item_async()` reads a value "
     "where item() cannot. Or use the cpu device."
 )
-calls = run_js(Path(__file__).with_suffix(".js").read_text(encoding="utf-8"))
+if not hasattr(js, "shadergradPage"):  # by the page, whose policy may forbid to evaluate a text
+    run_js(Path(__file__).with_suffix(".js").read_text(encoding="utf-8"))
+calls = js.shadergradPage
 requested: dict[str, Any] = {}  # by request(): the adapter, and an open device
 
 

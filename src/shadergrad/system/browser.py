@@ -16,10 +16,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from ..errors import DeviceError
 from .optional_packages import MissingPackageError
+from .special_functions import FUNCTIONS
 
 IN_BROWSER = sys.platform == "emscripten"
 CANNOT_WAIT = (
@@ -95,7 +97,8 @@ def new_lock() -> Any:
 
 
 class Late:
-    """A module that the first call of one of its functions imports: SciPy is two thirds of what a browser loads.
+    """A module that the first call of one of its functions imports: SciPy is two thirds of what a browser loads. Until it is loaded
+    there, a few functions that drawing and activations need are computed without it.
 
     >>> from shadergrad.system.browser import Late
     >>> Late("math").sqrt(4.0)
@@ -111,6 +114,8 @@ class Late:
 
         @cache
         def found() -> Callable[..., Any]:
+            if IN_BROWSER and self._module == "scipy.special" and name in FUNCTIONS and find_spec("scipy") is None:
+                return FUNCTIONS[name]
             return getattr(_imported(self._module), name)
 
         return lambda *args, **kwargs: found()(*args, **kwargs)
@@ -136,7 +141,6 @@ def _imported(module: str) -> Any:
                 f"this needs {package}, which is not loaded, and {CANNOT_WAIT}\n"
                 f"  Hint: `import pyodide_js; await pyodide_js.loadPackage({package!r})` first."
             ) from None
-    loading = importlib.import_module("pyodide_js").loadPackage(package)
-    wait_for(loading)
+    wait_for(importlib.import_module("pyodide_js").loadPackage(package, messageCallback=lambda _: None))
     importlib.invalidate_caches()
     return importlib.import_module(module)
