@@ -45,7 +45,7 @@ async def request_async() -> list[AdapterInfo]:
     True
     """
     if IN_BROWSER:
-        from .runtime import page
+        from .runtime import page  # imports pyodide, which only browsers have
 
         await page.request(wish_of(config))
         forget_adapters()

@@ -270,6 +270,10 @@ def test_one_file_imports_dawn() -> None:
     assert {m for m, path in FILES.items() if "wgpudawn.backends" in path.read_text()} == {"runtime.dawn"}
 
 
+def test_one_file_imports_pyodide() -> None:
+    assert {m for m in FILES if packages(m) & {"js", "pyodide"}} == {"runtime.page"}
+
+
 def test_one_file_reads_the_environment() -> None:
     assert {m for m in FILES if "os" in packages(m) and reads_environment(m)} == {"config"}
 

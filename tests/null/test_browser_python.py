@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
+from packaging.requirements import Requirement
 from scipy import special
 
 from shadergrad.system import safe_tensors_python as ours
@@ -61,6 +63,15 @@ def run_in_browser(program: str, folder: Path) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_a_browser_installs_nothing_compiled() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    needed = (Requirement(text) for text in project["dependencies"])
+    assert {r.name for r in needed if r.marker is None or r.marker.evaluate({"sys_platform": "emscripten"})} == {
+        "numpy",
+        "rich",
+    }
 
 
 TRAINS = """

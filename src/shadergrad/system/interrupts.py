@@ -29,6 +29,7 @@ _RUNTIME = Path(__file__).parents[1] / "runtime"
 _DRIVING = (
     "webgpu",
     "native",
+    "page",
     "program",
     "memory",
     "readback",
