@@ -120,12 +120,14 @@ LAUNCHED = (
     "RANK",
     "WORLD_SIZE",
     "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_RESTART_COUNT",
     "TORCHELASTIC_RUN_ID",
     "GLOO_SOCKET_IFNAME",
+    "TORCHELASTIC_ERROR_FILE",
 )  # what torchrun says to each of its processes, and a user to gloo
 
 

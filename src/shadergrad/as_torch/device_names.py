@@ -7,8 +7,11 @@ CUDA. In one that names none, tensors are made on the device.
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
+from ..distributed.cards import are_several, are_shared, cards, own_card, sharing
+from ..distributed.launch import local_rank
 from ..runtime.adapters import hardware_adapter_available
 from ..runtime.device import get_device, restrict_to, stand_for
 from ..tensor.placement import make_everything_on
@@ -25,12 +28,20 @@ def give_device(wish: str, script: Path | None, by_default: bool = False) -> Non
     by_default: tensors are made there, as they are for a script that names no device.
     """
     name = ("webgpu" if hardware_adapter_available() else "cpu") if wish == "auto" else wish
+    together = name == "webgpu" and are_several()
+    if together:
+        name = own_card()
+        if are_shared() and local_rank() == 0:
+            print(f"shadergrad run: {sharing()}", file=sys.stderr)
     get_device(name)
     restrict_to(name)
     _given[:] = [name]
     if name == "cpu":
         return
-    stand_for("cuda", name)
+    if together:
+        stand_for("cuda", *cards(), current=local_rank())
+    else:
+        stand_for("cuda", name)
     if by_default or (script is not None and not CHOOSES.search(script.read_text(encoding="utf-8", errors="replace"))):
         make_everything_on(name)
         _given[:] = [f"{name} default"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import random
 from ..errors import DeviceError, OutOfMemoryError
-from ..runtime.device import get_device, standing_for
+from ..runtime.device import count_of, current_of, get_device, make_current, standing_for
 from ..tensor import sync
 from . import amp, nvtx
 from .memory import (
@@ -76,7 +76,7 @@ def device_count() -> int:
     >>> sg.cuda.device_count()
     0
     """
-    return int(is_available())
+    return count_of("cuda")
 
 
 def manual_seed(seed: int) -> None:
@@ -141,7 +141,7 @@ def init() -> None:
 
 
 class device:  # PyTorch's name
-    """Within, tensors stay where they are: there is one device of the name 'cuda' at most.
+    """Within, 'cuda' is the device of that number. Tensors stay where they are.
 
     >>> with sg.cuda.device(-1):
     ...     pass
@@ -149,13 +149,16 @@ class device:  # PyTorch's name
 
     def __init__(self, device: Any) -> None:
         self.idx = device
+        self._before: int | None = None
 
     def __enter__(self) -> None:
         if self.idx not in (None, -1):
+            self._before = current_of("cuda")
             set_device(self.idx)
 
     def __exit__(self, *_: object) -> None:
-        pass
+        if self._before is not None:
+            make_current("cuda", self._before)
 
 
 def synchronize(device: Any = None) -> None:
@@ -182,7 +185,7 @@ def current_device() -> int:
     [cuda.current_device]
     """
     if is_available():
-        return 0
+        return current_of("cuda")
     raise DeviceError(f"[cuda.current_device] {WITHOUT}")
 
 
@@ -195,8 +198,9 @@ def set_device(device: Any) -> None:
     ...     print(str(error)[:17])
     [cuda.set_device]
     """
-    if is_available() and str(device).removeprefix("cuda:") in ("0", "cuda"):
-        return
+    if is_available():
+        number = str(device).removeprefix("cuda").removeprefix(":")
+        return make_current("cuda", int(number)) if number.isdigit() else None
     raise DeviceError(f"[cuda.set_device] {WITHOUT}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import DType, parse_dtype
-from ..tensor import Tensor, is_dtype_name
+from ..tensor import Tensor, names_device
 from .errors import ModuleTypeError
 from .module_tree import ModuleTree
 
@@ -15,7 +15,7 @@ def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any
     for arg in args:
         if isinstance(arg, Tensor):
             device, dtype = arg.device, arg.dtype
-        elif isinstance(arg, str) and not is_dtype_name(arg):
+        elif names_device(arg):
             device = arg
         elif isinstance(arg, DType) or not isinstance(arg, bool):
             dtype = arg

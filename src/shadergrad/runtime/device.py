@@ -148,6 +148,7 @@ class Device(ABC):
 _factories: dict[str, Callable[[int], Device]] = {}
 _devices: dict[str, Device] = {}
 _stands: dict[str, str] = {}
+_numbers: dict[str, int] = {}  # of what stands for a name without one
 _only: list[str] = []  # of one, or none
 _lock = threading.Lock()
 
@@ -157,9 +158,30 @@ def register_device(kind: str, factory: Callable[[int], Device]) -> None:
     _factories[kind] = factory
 
 
-def stand_for(kind: str, name: str) -> None:
-    """Let the name `kind`, another library's, mean the device `name` from here on: `kind:0` too, and no further ones."""
-    _stands[kind] = canonical_name(name)
+def stand_for(kind: str, *names: str, current: int = 0) -> None:
+    """Let `kind:0`, `kind:1` ..., names of another library's, mean these devices from here on, and `kind` that of number `current`."""
+    found = [canonical_name(name) for name in names]
+    _stands.update({f"{kind}:{k}": name for k, name in enumerate(found)})
+    _stands[kind] = found[current]
+    _numbers[kind] = current
+
+
+def count_of(kind: str) -> int:
+    """How many devices stand for a name of another library's."""
+    return sum(name.startswith(f"{kind}:") for name in _stands)
+
+
+def current_of(kind: str) -> int:
+    """The number of the one that the name alone means."""
+    return _numbers.get(kind, 0)
+
+
+def make_current(kind: str, number: int) -> None:
+    """Let the name alone mean another number. Raises DeviceError where nothing stands for that."""
+    name = f"{kind}:{number}"
+    if name not in _stands:
+        raise DeviceError(f"there is no {name!r}. Known: {', '.join(k for k in _stands if k.startswith(f'{kind}:'))}.")
+    _stands[kind], _numbers[kind] = _stands[name], number
 
 
 def standing_for(kind: str) -> str | None:
@@ -181,11 +203,14 @@ def only_device() -> str | None:
 def canonical_name(name: object) -> str:
     """'webgpu:0' and 'webgpu' are one device; anything unknown raises DeviceError."""
     text = str(name)
-    text = _stands.get(text.removesuffix(":0"), text)
+    text = _stands.get(text, text)
     kind, _, index = text.partition(":")
     if kind not in _factories or (index and not index.isdigit()):
-        known = f"unknown device {text!r}. Known: cpu, webgpu (or webgpu:N for the N-th adapter)."
-        if kind in ("cuda", "mps", "xpu", "hip", "gpu"):
+        stands = ", ".join(name for name in _stands if ":" in name)
+        known = (
+            f"unknown device {text!r}. Known: cpu, webgpu (or webgpu:N for the N-th adapter){stands and f', {stands}'}."
+        )
+        if not stands and kind in ("cuda", "mps", "xpu", "hip", "gpu"):
             known += " Hint: webgpu is any GPU here; shadergrad run SCRIPT.py lets a PyTorch program keep its 'cuda'."
         if kind == "meta":
             known += " Tensors without values are not there. Hint: make the model on the device where it will run."

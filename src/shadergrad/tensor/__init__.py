@@ -2,7 +2,7 @@
 
 from .axes import check_axes, check_axis, common_shape, sizes_of
 from .backpropagation import GradientEdge, after_backward, backward, cotangent, leaf_of, note_flag, tensors_of, together
-from .base import TensorBase, is_dtype_name
+from .base import TensorBase, names_device
 from .coercion import Number, host_tensor, operands
 from .comparison import where
 from .creation import (
@@ -72,13 +72,13 @@ __all__ = [
     "holds",
     "host_tensor",
     "in_range",
-    "is_dtype_name",
     "joint",
     "leaf_of",
     "linspace",
     "manual_seed",
     "meet",
     "meshgrid",
+    "names_device",
     "note_flag",
     "ones",
     "ones_like",

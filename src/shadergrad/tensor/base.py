@@ -32,7 +32,7 @@ from ..graph.leaves import Alias
 from ..graph.node import make
 from ..runtime.device import get_device
 from .handle import wrap
-from .placement import check_storable, device_for, resolve_device
+from .placement import check_storable, device_for, has_stand_in, resolve_device
 from .strides import lies_row_by_row
 from .transfer import computed_on, constant_on, moved
 from .writing import WritableTensor
@@ -60,7 +60,7 @@ class TensorBase(WritableTensor):
                 device, dtype = arg.device, arg.dtype
             elif arg is None or isinstance(arg, bool):
                 continue
-            elif isinstance(arg, str) and not is_dtype_name(arg):
+            elif names_device(arg):
                 if device is not None:
                     raise ArgumentTypeError(f"to() got two devices: {str(device)!r} and {str(arg)!r}.")
                 device = arg
@@ -158,6 +158,13 @@ def _rebuilt(cls: type[Any], array: np.ndarray, dtype: DType, device: str, requi
     if requires_grad:
         result.requires_grad_()
     return result
+
+
+def names_device(value: object) -> bool:
+    """Whether an argument of to() is a device: a text that names no dtype, and the number of a GPU where one stands for 'cuda'."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and has_stand_in("cuda")
+    return isinstance(value, str) and not is_dtype_name(value)
 
 
 def is_dtype_name(text: str) -> bool:

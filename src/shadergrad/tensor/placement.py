@@ -76,6 +76,8 @@ def _is_named_elsewhere(name: object) -> bool:
 
 
 def _checked_name(name: object) -> str:
+    if isinstance(name, int) and not isinstance(name, bool) and standing_for("cuda") is not None:
+        name = f"cuda:{name}"  # PyTorch's numbers are those of GPUs
     return canonical_name(name) if isinstance(name, str) else refuse("device", "device", name, "str")
 
 
