@@ -306,7 +306,7 @@ def test_random_numbers_go_on_where_the_checkpoint_left_them(tmp_path: Path, dev
     first.save()
     expected = sg.rand(4, device=device).numpy(), sg.rand(4).numpy()
     sg.manual_seed(6)
-    checkpoints.restore_run("test", settings, trainable(), device)
+    checkpoints.put_back("test", settings, trainable(), device, *load_checkpoint(tmp_path))
     assert_same_bits(sg.rand(4, device=device), expected[0])
     assert_same_bits(sg.rand(4), expected[1])
     assert default_generator(device).get_state()[2] > 0

@@ -12,6 +12,7 @@ from rich.markup import escape
 from ..errors import ShadergradError
 from ..version import __version__
 from .bench import bench
+from .launching import is_launched_here, record
 from .page_commands import export, serve
 from .pair_proteins import pair
 from .predict_coevolution import predict_app
@@ -111,5 +112,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _fail(message: str) -> int:
+    if is_launched_here():
+        record(message)  # which the launcher shows
+        return BAD_INPUT
     Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
     return BAD_INPUT

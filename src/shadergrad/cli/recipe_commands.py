@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +13,14 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from .. import recipes
+from ..config import launched_with
 from ..train import Option, Recipe
-from ..train.recipe import OVERRIDE, OVERWRITE, RESUME
+from ..train.errors import TrainingError
+from ..train.recipe import OVERRIDE, OVERWRITE, PROCESSES, RESTARTS, RESUME
 from ..train.recipe_files import is_path, recipe_file, unknown_recipe
-from ..train.settings import flag
+from ..train.settings import command_options, flag
 from .circuit_commands import COMMANDS, circuit_command
+from .launching import NPROC, is_launched, launch
 
 INTERRUPTED = 130  # what shells use for a process that SIGINT ended
 
@@ -60,17 +64,46 @@ def command(recipe: Recipe, name: str, identity: str, words: str) -> Any:
     """The command `name` of a recipe. identity: its name in checkpoints. words: the words before the options."""
 
     def train(**values: Any) -> None:
+        count, restarts = values.pop(PROCESSES.name, 1), values.pop(RESTARTS.name, 0)
+        _check(count, restarts)
+        if count > 1:
+            values[PROCESSES.name] = count
+            if not is_launched():
+                raise typer.Exit(launch([*shlex.split(words)[1:], *_words(values)], count, restarts))
         if not recipe.run(identity, words, Console(), values):
             raise typer.Exit(INTERRUPTED)
 
     # typer reads options from a function's signature: here is one
-    options = sorted(recipe.all_options(name), key=lambda option: not option.positional)
+    together = [] if recipe.build is None else [PROCESSES, RESTARTS]
+    options = sorted([*recipe.all_options(name), *together], key=lambda option: not option.positional)
     parameters = [_parameter(option) for option in options]
     train.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     train.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     one.command(name, help=recipe.help)(train)
     return typer.main.get_command(one)
+
+
+def _check(count: int, restarts: int) -> None:
+    """Raises TrainingError for numbers that make no sense."""
+    if count < 1 or restarts < 0:
+        raise TrainingError(
+            f"{NPROC} is {count}, --max-restarts {restarts}: at least 1 process, and no negative number of restarts."
+        )
+    if restarts and count == 1:
+        raise TrainingError(f"--max-restarts starts the processes of {NPROC} again: give {NPROC} 2 or more.")
+    started = launched_with("LOCAL_WORLD_SIZE") or launched_with("WORLD_SIZE")
+    if count > 1 and is_launched() and started != str(count):
+        raise TrainingError(
+            f"{NPROC} is {count}, and a launcher has started {started} processes already. Hint: leave out {NPROC}."
+        )
+
+
+def _words(values: Mapping[str, Any]) -> list[str]:
+    """The options of a command with these values."""
+    wishes = {option.name for option in (RESUME, OVERWRITE, OVERRIDE)}  # without a --no-resume
+    told = command_options({name: value for name, value in values.items() if name not in wishes})
+    return [*shlex.split(told), *(flag(name) for name in sorted(wishes) if values.get(name))]
 
 
 def _parameter(option: Option) -> inspect.Parameter:

@@ -13,7 +13,7 @@ import numpy as np
 
 import shadergrad as sg
 
-from ..checkpoint import TENSORS_FILE, Arrays, load_checkpoint, pack, unpack
+from ..checkpoint import TENSORS_FILE, Arrays, pack, unpack
 from ..errors import CheckpointError, ShadergradError
 from ..tensor import default_generator
 from .errors import TrainingError
@@ -48,18 +48,13 @@ def describe(
     return tensors, meta
 
 
-def restore_run(recipe: str, settings: Settings, trainable: Trainable, device: str) -> Position:
-    """Restore `trainable` from the checkpoint in settings.out. Returns the position of the run.
-
-    Raises CheckpointError if there is none, it is damaged, or it belongs to another recipe or other hyperparameters.
-    """
-    return put_back(recipe, settings, trainable, device, *load_checkpoint(settings.out))
-
-
 def put_back(
     recipe: str, settings: Settings, trainable: Trainable, device: str, arrays: Arrays, meta: dict[str, Any]
 ) -> Position:
-    """Restore `trainable` from a checkpoint in memory."""
+    """Restore `trainable` from a checkpoint in memory, that of settings.out. Returns the position of the run.
+
+    Raises CheckpointError if it is damaged, or belongs to another recipe or other hyperparameters.
+    """
     path = settings.out / TENSORS_FILE
     try:
         _check_same_run(recipe, settings, trainable, meta)
@@ -93,11 +88,11 @@ def _unpack(trainable: Trainable, arrays: Arrays, meta: dict[str, Any], device: 
     default_generator("cpu").set_state(state)
 
 
-def override(settings: Settings, trainable: Trainable) -> dict[str, tuple[float, float]]:
+def override(settings: Settings, trainable: Trainable, meta: dict[str, Any]) -> dict[str, tuple[float, float]]:
     """Give a resumed run the learning rate of `settings` if --override allows it. Returns the old and the new rate."""
     if not settings.override:
         return {}
-    before = load_checkpoint(settings.out)[1]["hyperparameters"].get("lr")
+    before = meta["hyperparameters"].get("lr")
     now = settings.hyperparameters().get("lr")
     if before is None or now is None or before == now:
         return {}

@@ -85,6 +85,10 @@ SCHEDULE = (
 RESUME = Option("resume", bool, "Continue from the checkpoint in --out.", False)
 OVERWRITE = Option("overwrite", bool, "Replace the run that is in --out.", False)
 OVERRIDE = Option("override", bool, "With --resume: continue with another --lr, which metrics.jsonl records.", False)
+PROCESSES = Option("nproc", int, "Processes of this machine that train together, one a GPU.", 1)
+RESTARTS = Option(
+    "max_restarts", int, "With --nproc: how often to go on from the checkpoint when a process has ended.", 0
+)
 OUT_HELP = "The folder for checkpoint, metrics.jsonl and pictures."
 COMMON: dict[str, tuple[type, str]] = {
     "epochs": (int, "How often to go through the training data."),
@@ -93,7 +97,7 @@ COMMON: dict[str, tuple[type, str]] = {
     "lr": (float, "The optimizer's learning rate."),
     "seed": (int, "Decides the first weights, the order of samples, and all else that is random."),
 }
-RESERVED = ("device", "out", "resume", "overwrite", "override", *COMMON)
+RESERVED = ("device", "out", "resume", "overwrite", "override", "nproc", "max_restarts", *COMMON)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ random numbers of its own, and stops that all make together. The first process a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,12 +20,15 @@ from ..distributed.engines import ReduceOp
 from ..distributed.groups import chosen
 from ..distributed.objects import from_root
 from ..distributed.reducer import MEGABYTE, Reducer
+from ..errors import ShadergradError
 from ..primitives.exchange import exchanged
 from ..tensor import default_generator
 from .backward_engines import TrainingStep
 from .errors import TrainingError
 from .settings import Settings
 from .trainable import Stream, Trainable
+
+T = TypeVar("T")
 
 LOSSES = (1 << 26) + 1  # the number of their exchange, behind all others
 APART = 0x9E3779B97F4A7C15  # between the seeds of processes
@@ -40,6 +43,25 @@ def join_launched() -> None:
 def is_first() -> bool:
     """Whether this process is the one that writes and prints."""
     return sg.distributed.get_rank() == 0
+
+
+def first_ones(value: T) -> T:
+    """What the first process has. All call it."""
+    return from_root(value, 0, chosen(None, "Trainer")) if sg.distributed.get_world_size() > 1 else value
+
+
+def first_ones_of(make: Callable[[], T]) -> T:
+    """What a function gives in the first process, which alone calls it. An error of the library's is raised in all."""
+    found: tuple[T | None, ShadergradError | None] = None, None
+    if is_first():
+        try:
+            found = make(), None
+        except ShadergradError as error:
+            found = None, error
+    value, error = first_ones(found)
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value]
 
 
 class Together:

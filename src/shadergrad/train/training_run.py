@@ -21,13 +21,15 @@ from rich.console import Console
 import shadergrad as sg
 from shadergrad import Tensor
 
-from ..checkpoint import TENSORS_FILE, save_checkpoint
+from ..checkpoint import TENSORS_FILE, load_checkpoint, save_checkpoint
+from ..distributed.attempts import first_value, is_restarted
+from ..distributed.cards import own_card, sharing
 from ..runtime.adapters import auto_device_reason, hardware_adapter_available
 from ..runtime.device import get_device
 from .backward_engines import TrainingStep
 from .best_checkpoint import KeepBest
 from .callbacks import Callback
-from .checkpoints import describe, hint, override, restore_run
+from .checkpoints import describe, hint, override, put_back
 from .console_progress import Bar, StopWish
 from .epochs import loader, steps_in_epoch
 from .errors import RecipeError, TrainingError
@@ -35,7 +37,7 @@ from .metrics import Metrics, read_rows
 from .notebook_progress import NotebookBar
 from .plots import training_curve
 from .settings import Settings
-from .together import NoMetrics, Together, is_first
+from .together import NoMetrics, Together, first_ones, first_ones_of, is_first
 from .trainable import Position, Stream, Trainable
 
 METRICS = "metrics.jsonl"
@@ -70,6 +72,7 @@ def train(recipe: str, build: Build, settings: Settings, console: Console, comma
 
 def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Run:
     """A run ready to train: its device chosen, its model built and, where asked, restored, its folder made."""
+    _go_on(settings)
     _keep_what_is_there(settings)
     device = choose_device(settings.device, console)
     sg.manual_seed(settings.seed)
@@ -81,14 +84,34 @@ def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Ru
     together = Together(trainable, settings) if sg.distributed.get_world_size() > 1 else None
     run = Run(recipe, settings, trainable, device, (KeepBest(METRICS), *callbacks), together)
     if settings.resume:
-        run.position = restore_run(recipe, settings, trainable, device)
+        loaded = first_ones_of(lambda: load_checkpoint(settings.out))
+        run.position = put_back(recipe, settings, trainable, device, *loaded)
         if together is not None:
             together.seed_apart()
-        run.changed = override(settings, trainable)
+        run.changed = override(settings, trainable, loaded[1])
         told = "".join(f", {name} {old:g} now {new:g}" for name, (old, new) in run.changed.items())
         console.out(f"resuming {settings.out} after {run.where}{told}", highlight=False)
-    make_folder(settings.out)
+    if is_first():
+        make_folder(settings.out)
     return run
+
+
+def _go_on(settings: Settings) -> None:
+    """Where a launcher has started this run again, and it has saved something since the first start: resume."""
+    saved = False
+    if is_first():
+        now = _stamp(settings.out / TENSORS_FILE)
+        saved = first_value(f"checkpoint {settings.out.resolve()}", now) != now
+    if first_ones(is_restarted() and saved):
+        settings.resume, settings.overwrite = True, False
+
+
+def _stamp(path: Path) -> str:
+    """What a file has that another one in its place has not."""
+    if not path.exists():
+        return "none"
+    found = path.stat()
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def _keep_what_is_there(settings: Settings) -> None:
@@ -107,6 +130,8 @@ def choose_device(wish: str, console: Console) -> str:
         name, line = ("webgpu" if hardware_adapter_available() else "cpu"), auto_device_reason()
     else:
         name, line = wish, f"{get_device(wish).describe()}, as asked"
+    if name == "webgpu" and sg.distributed.get_world_size() > 1:
+        name, line = own_card(), "; ".join(filter(None, [line, sharing()]))
     console.out(f"device {wish}: {line}", highlight=False)
     return name
 
