@@ -21,7 +21,7 @@ from .tensor.placement import ELSEWHERE, host_device
 from .tensor.precision import cast_under_autocast, here
 
 
-def _kinds_of(device_type: str) -> frozenset[str]:
+def kinds_of(device_type: str) -> frozenset[str]:
     """The kinds of devices that a name means, such as 'webgpu'; none for one of PyTorch's that nothing stands for."""
     kind = device_type.partition(":")[0]
     stand_in = standing_for(kind)
@@ -54,9 +54,9 @@ class autocast:
     ) -> None:
         _check_device_type(device_type)
         self.device = self.device_type = device_type
-        self.fast_dtype = self.dtype = _default_dtype(device_type) if dtype is None else parse_dtype(dtype)
-        self._kinds = _kinds_of(device_type)
-        self._caches = cache_enabled is not False
+        self.fast_dtype = self.dtype = default_dtype(device_type) if dtype is None else parse_dtype(dtype)
+        self._kinds = kinds_of(device_type)
+        self._caches = here.caches if cache_enabled is None else cache_enabled
         if enabled and not self._kinds:
             warnings.warn(
                 f"autocast changes nothing: there is no device {device_type!r}. Hint: autocast('webgpu'), or 'cpu'.",
@@ -78,8 +78,7 @@ class autocast:
         self._before.append((here.kinds, here.casts))
         kinds = {kind: state for kind, state in (here.kinds or {}).items() if kind not in self._kinds}
         if self._enabled:
-            lists = "cpu" if self.device_type == "cpu" else "cuda"
-            kinds |= dict.fromkeys(self._kinds, (self.dtype, lists))
+            kinds |= dict.fromkeys(self._kinds, (self.dtype, lists_of(self.device_type)))
         here.kinds = kinds or None
         here.casts = (here.casts if here.casts is not None else {}) if self._caches and kinds else None
         return self
@@ -96,13 +95,20 @@ class autocast:
         return wrapped
 
 
-def _default_dtype(device_type: str) -> DType:
-    return bfloat16 if device_type == "cpu" else float16
+def default_dtype(device_type: str) -> DType:
+    """The dtype of autocast where none is named."""
+    kind = device_type.partition(":")[0]
+    return (here.lower or {}).get(kind) or (bfloat16 if kind == "cpu" else float16)
 
 
-def _state_of(device_type: str) -> tuple[DType, str] | None:
+def lists_of(device_type: str) -> str:
+    """Whose lists of operators count: PyTorch's for the CPU, or those for CUDA."""
+    return "cpu" if device_type == "cpu" else "cuda"
+
+
+def state_of(device_type: str) -> tuple[DType, str] | None:
     """The lower dtype and the lists that count on a device now; None outside of autocast."""
-    return next((state for kind, state in (here.kinds or {}).items() if kind in _kinds_of(device_type)), None)
+    return next((state for kind, state in (here.kinds or {}).items() if kind in kinds_of(device_type)), None)
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
@@ -130,8 +136,8 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 
     @functools.wraps(fwd)
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        state = _state_of(device_type)
-        ctx._dtype = _default_dtype(device_type) if state is None else state[0]
+        state = state_of(device_type)
+        ctx._dtype = default_dtype(device_type) if state is None else state[0]
         ctx._fwd_used_autocast = state is not None and cast_inputs is None
         if state is None or cast_inputs is None:
             return fwd(ctx, *args, **kwargs)
@@ -188,7 +194,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     ...     sg.amp.is_autocast_enabled("cpu"), sg.amp.is_autocast_enabled("webgpu")
     (True, False)
     """
-    return _state_of(device_type) is not None
+    return state_of(device_type) is not None
 
 
 @checked
@@ -198,7 +204,7 @@ def is_autocast_available(device_type: str) -> bool:
     >>> sg.amp.is_autocast_available("cpu")
     True
     """
-    return bool(_kinds_of(device_type))
+    return bool(kinds_of(device_type))
 
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available", "is_autocast_enabled"]

@@ -13,6 +13,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad.data.digits import load_digits
 from shadergrad.errors import PrecisionWarning
+from shadergrad.tensor import precision
 
 X = np.random.default_rng(0).random((4, 4)).astype(np.float32) * 0.8 + 0.1
 IMAGE = np.random.default_rng(1).random((2, 3, 8, 8)).astype(np.float32)
@@ -114,6 +115,63 @@ def test_contexts_nest_and_decorate() -> None:
                 assert kind() == "float16"
         assert (kind(), product().dtype.name) == ("bfloat16", "float16")
     assert kind() == "float32"
+
+
+STATE = """
+t.get_autocast_dtype("cpu"), t.get_autocast_dtype("cuda"), t.get_autocast_cpu_dtype(), t.get_autocast_gpu_dtype(), t.is_autocast_cache_enabled()
+t.set_autocast_dtype("cpu", t.float16); t.get_autocast_dtype("cpu"), t.is_autocast_enabled("cpu"), product(), under("cpu")
+t.set_autocast_cpu_dtype(t.bfloat16); t.get_autocast_dtype("cpu"), under("cpu"), under("cpu", dtype=t.float16)
+t.set_autocast_enabled("cpu", True); product(), t.is_autocast_enabled("cpu"), t.is_autocast_cpu_enabled(), under("cpu", enabled=False)
+product(); t.set_autocast_cpu_enabled(False); product(), t.is_autocast_cpu_enabled()
+within(lambda: t.set_autocast_dtype("cpu", t.float16)), t.set_autocast_dtype("cpu", t.bfloat16), product()
+within(lambda: t.set_autocast_enabled("cpu", False)), product(), within(t.clear_autocast_cache)
+t.set_autocast_cache_enabled(False); t.is_autocast_cache_enabled(), t.set_autocast_cache_enabled(True), under("cpu")
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated", "ignore:.*deprecated")
+def test_the_state_is_read_and_set_as_pytorchs() -> None:
+    """By the functions that libraries call outside of contexts, and within."""
+    found = []
+    for lib in (torch, sg):
+
+        def product(lib: Any = lib) -> str:
+            return str((lib.ones(2, 2) @ lib.ones(2, 2)).dtype)
+
+        def under(*args: Any, lib: Any = lib, product: Any = product, **options: Any) -> str:
+            with lib.autocast(*args, **options):
+                return product()
+
+        def within(do: Any, lib: Any = lib, product: Any = product) -> str:
+            with lib.autocast("cpu"):
+                do()
+                return product()
+
+        names = {"t": lib, "product": product, "under": under, "within": within}
+        lines = []
+        for line in STATE.strip().split("\n"):
+            *statements, last = line.split("; ")
+            exec("\n".join(statements), names)
+            lines.append(str(eval(last, names)).replace("shadergrad.", "torch."))
+        found.append(lines)
+    assert found[0] == found[1]
+
+
+def test_a_parameter_is_cast_anew_after_its_cast_is_forgotten() -> None:
+    w, x = sg.ones(2, 2, requires_grad=True), sg.ones(2, 2)
+    with sg.autocast("cpu"):
+        x @ w
+        assert len(precision.here.casts or ()) == 1
+        sg.clear_autocast_cache()
+        assert not precision.here.casts
+        x @ w
+        assert len(precision.here.casts or ()) == 1
+    sg.set_autocast_cache_enabled(False)
+    try:
+        with sg.autocast("cpu"):
+            assert precision.here.casts is None
+    finally:
+        sg.set_autocast_cache_enabled(True)
 
 
 def test_what_is_not_there_warns_and_changes_nothing() -> None:

@@ -61,6 +61,7 @@ ROOMS = [
     "random",
     "grad_scaler",
     "amp",
+    "autocast_state",
     "cuda",
     "backends",
     "mps",

@@ -77,10 +77,13 @@ OF_THE_FIRST = _names(
 
 
 class _Here(threading.local):
-    """Autocast in this thread. kinds: by the kind of device, the lower dtype and the lists that count."""
+    """Autocast in this thread. kinds: by the kind of device, the lower dtype and the lists that count. lower: the dtypes that were set for device
+    types. caches: whether contexts keep casts, where they name nothing."""
 
     kinds: dict[str, tuple[DType, str]] | None = None
     casts: dict[Any, tuple[Node, TensorBase]] | None = None  # of parameters, until the outermost context ends
+    lower: dict[str, DType] | None = None
+    caches: bool = True
 
 
 here = _Here()
