@@ -21,6 +21,7 @@ from helpers import assert_devices_agree, assert_same_bits, leaves_of, results_o
 from shadergrad import plan
 from shadergrad.compile.native import functions, kernel, product, program, rules
 from shadergrad.drive.execute import programs
+from shadergrad.errors import PositionError
 from shadergrad.nn import functional as F
 from shadergrad.runtime import cpu, llvm
 from shadergrad.runtime.device import get_device
@@ -274,6 +275,41 @@ def test_gradients_of_windows_have_the_interpreters_bits(size: int, window: int,
 
     (actual,), (reference,) = both(computes, run)
     assert_same_bits(actual, reference)
+
+
+@pytest.mark.parametrize("dtype", [sg.int32, sg.int64], ids=lambda d: d.name)
+def test_gathers_equal_the_interpreters_and_check_their_positions(dtype: Any, computes: Any) -> None:
+    """Of memory, of what is computed, along rows, of whole rows, and behind reductions."""
+    rng = np.random.default_rng(0)
+    x, table = (rng.standard_normal(s).astype(np.float32) for s in ((40, 33), (7, 33)))
+    places = rng.integers(0, 33, (40, 5))
+    rows = rng.integers(0, 7, 50)
+
+    @sg.compile
+    def step(x: sg.Tensor, table: sg.Tensor, places: sg.Tensor, rows: sg.Tensor) -> list[sg.Tensor]:
+        of_rows = F.embedding(rows, table)
+        found = [x.gather(1, places), (x * 2).exp().gather(1, places) + 1, x.log_softmax(1).gather(1, places)]
+        return [
+            *found,
+            of_rows * 3,
+            table[rows].sum(1),
+            x.gather(1, places[:, ::2].flip(1)),
+            F.cross_entropy(x, places[:, 0]),
+        ]
+
+    def run() -> list[np.ndarray]:
+        return [
+            r.numpy() for r in step(sg.tensor(x), sg.tensor(table), *(sg.tensor(a).to(dtype) for a in (places, rows)))
+        ]
+
+    for k, (actual, reference) in enumerate(zip(*both(computes, run), strict=True)):
+        np.testing.assert_allclose(actual, reference, rtol=1e-5, atol=1e-6, err_msg=f"result {k}")
+    for array, place in ((places, 33), (places, -1), (rows, 7), (rows, -8)):
+        computes("native")
+        before, array.flat[3] = array.flat[3], place
+        with pytest.raises(PositionError, match=f"{place} is out of range"):
+            run()
+        array.flat[3] = before
 
 
 def test_complex_numbers_are_not_simplified_as_real_ones(computes: Any) -> None:

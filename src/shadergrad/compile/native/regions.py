@@ -14,12 +14,13 @@ from ...dtypes import float32
 from ...graph.leaves import Constant, Iota, Placeholder
 from ...graph.node import Node, topological
 from ...graph.primitive import OWN, Primitive, from_data
-from ...plan import Plan
+from ...plan import IN_GATHER, Plan
 from ...primitives.attention import Attention, AttentionGradient
 from ...primitives.call import Call
 from ...primitives.elementwise import Bitcast, Cast, Elementwise
+from ...primitives.indexing import Gather, InRange
 from ...primitives.random import Threefry
-from ...primitives.views import Pad, PadAt, SliceAt, View
+from ...primitives.views import Expand, Flip, Pad, PadAt, Permute, Reshape, SliceAt, View
 from ...target import Target
 from ..rewrite import Inputs, Rewriter
 from . import exact_rules, rules
@@ -86,7 +87,7 @@ def region_of(plan: Plan) -> Region | None:
         nodes[d.buffers[-1]] = Node(primitives[d.kernel], given, spec.shape, spec.dtype, "cpu")
         made.append(nodes[d.buffers[-1]])
     wanted = [nodes[row] for row in plan.outputs]
-    rewriter = Rewriter((attention_composed, *exact_rules.RULES), "cpu", TARGET)
+    rewriter = Rewriter((attention_composed, checked_gather, *exact_rules.RULES), "cpu", TARGET)
     new = rewriter.rewrite(wanted, made)
     outputs, places = _hosted([new[id(n)] for n in wanted], rewriter.places)
     return Region(inputs, outputs, places)
@@ -100,6 +101,25 @@ def attention_composed(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None
     if q.dtype is not float32 or q.size // q.shape[3] * k.shape[2] > MOST_WEIGHTS:
         return None
     return p.composed(r, inputs)
+
+
+def checked_gather(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """The interpreter raises where a position is out of range, before a kernel reads there."""
+    if not isinstance(p, Gather):
+        return None
+    x, positions = inputs
+    checked = _checked(r, positions, x.shape[p.axis])
+    return None if checked is positions else r.make(p, x, checked)
+
+
+def _checked(r: Rewriter, positions: Node, size: int) -> Node:
+    """Positions that raise; of what shows others, all of them, these."""
+    p = positions.primitive
+    if isinstance(p, Reshape | Permute | Expand | Flip):
+        return r.make(p, _checked(r, positions.inputs[0], size))
+    if isinstance(p, InRange) and p.low == 0 and p.size <= size:
+        return positions
+    return r.make(InRange(size, IN_GATHER), positions)
 
 
 def serves(node: Node) -> bool:
@@ -121,7 +141,7 @@ def serves(node: Node) -> bool:
         return serves_reduction(node)
     if primitive.kind == "dot":
         return serves_product(node)
-    return isinstance(primitive, Constant | Iota | View | Pad | PadAt | SliceAt | Threefry)
+    return isinstance(primitive, Constant | Iota | View | Pad | PadAt | SliceAt | Gather | Threefry)
 
 
 def _hosted(outputs: list[Node], places: dict[int, int]) -> tuple[list[Node], dict[int, int]]:

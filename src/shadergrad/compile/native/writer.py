@@ -194,6 +194,10 @@ class Writer(Puller):
         kind = self._kind(i)
         return self.s.compare("icmp slt", self.number_of(i, kind), literal(end, kind))
 
+    def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
+        assert isinstance(value, Value)
+        return self._opaque(value, max(size - 1, 0)), literal(True, "i1")  # it was checked before (regions.py)
+
     def offset(self, value: str, highest: int) -> Index:
         assert isinstance(value, Value)
         low = self.s.call("smax", value, self.s.number(0, value))
