@@ -157,6 +157,44 @@ def test_the_state_is_read_and_set_as_pytorchs() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"])
+def test_recurrent_layers_run_in_the_lower_dtype_where_pytorchs_do(kind: str, device: str) -> None:
+    """On GPUs all of them; on the cpu those that PyTorch's cpu does."""
+    wanted = "bfloat16"
+    if device == "cpu":
+        with torch.autocast("cpu"):
+            y = getattr(torch.nn, kind)(3, 4)(torch.ones(2, 3))
+        wanted = str((y[0] if isinstance(y, tuple) else y).dtype).removeprefix("torch.")
+    layer, x = getattr(sg.nn, kind)(3, 4).to(device), sg.ones(2, 3, device=device, requires_grad=True)
+    with sg.autocast("cpu" if device == "cpu" else "webgpu", dtype=sg.bfloat16):
+        found = layer(x)
+    parts = (
+        [found]
+        if isinstance(found, sg.Tensor)
+        else [found[0], *([found[1]] if isinstance(found[1], sg.Tensor) else found[1])]
+    )
+    assert {p.dtype.name for p in parts} == {wanted}
+    parts[0].float().sum().backward()
+    assert layer.get_parameter("weight_hh" if "Cell" in kind else "weight_hh_l0").grad is not None
+    assert x.grad is not None
+    assert x.grad.dtype is sg.float32
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers_of_halves_are_as_exact_as_pytorchs(kind: str, device: str) -> None:
+    data = np.random.default_rng(2).standard_normal((20, 3, 8)).astype(np.float32)
+    torch.manual_seed(0)
+    theirs = getattr(torch.nn, kind)(8, 16).half()
+    ours = getattr(sg.nn, kind)(8, 16)
+    ours.load_state_dict({k: sg.tensor(v.float().numpy()) for k, v in theirs.state_dict().items()})
+    x = torch.tensor(data).half()
+    exact = getattr(torch.nn, kind)(8, 16).double()
+    exact.load_state_dict({k: v.double() for k, v in theirs.state_dict().items()})
+    wanted, near = exact(x.double())[0].detach().numpy(), theirs(x)[0].detach().double().numpy()
+    found = ours.to(device).to("float16")(sg.tensor(x.numpy(), device=device))[0].float().detach().numpy()
+    assert abs(found - wanted).max() <= 1.2 * abs(near - wanted).max()
+
+
 def test_a_parameter_is_cast_anew_after_its_cast_is_forgotten() -> None:
     w, x = sg.ones(2, 2, requires_grad=True), sg.ones(2, 2)
     with sg.autocast("cpu"):

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import ShapeError
 from ..tensor import Tensor, cat, empty, stack, zeros
+from ..tensor.precision import here, policy, states_under_autocast
 from . import functional as F
 from . import init
 from .arguments import check_tensor, number, takes_tensors
@@ -31,6 +32,7 @@ def rnn_step(function: Callable[[Tensor], Tensor]) -> Step:
     return lambda x, h, state: (function(x + h),)
 
 
+@policy("recurrent_step")
 def lstm_step(x: Tensor, h: Tensor, state: State) -> State:
     """Gates in the order input, forget, cell, output."""
     i, f, g, o = (x + h).chunk(4, -1)
@@ -38,6 +40,7 @@ def lstm_step(x: Tensor, h: Tensor, state: State) -> State:
     return o.sigmoid() * c.tanh(), c
 
 
+@policy("recurrent_step")
 def gru_step(x: Tensor, h: Tensor, state: State) -> State:
     """Gates in the order reset, update, new."""
     (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), h.chunk(3, -1)
@@ -164,9 +167,9 @@ class RNNBase(Module):
         x, lengths = padded(packed), lengths_of(packed)
         outputs, finals = [], []
         for length in dict.fromkeys(lengths.tolist()):
-            here = slice(int((lengths > length).sum()), int((lengths >= length).sum()))
-            part = x[:length, here]
-            own = None if states is None else tuple(s[:, here] for s in states)
+            same = slice(int((lengths > length).sum()), int((lengths >= length).sum()))
+            part = x[:length, same]
+            own = None if states is None else tuple(s[:, same] for s in states)
             given = part.transpose(0, 1) if self.batch_first else part
             output, last = super().__call__(given, own if own is None or not single else own[0])
             output = output.transpose(0, 1) if self.batch_first else output
@@ -239,7 +242,7 @@ class RNNBase(Module):
         for k, (s, shape) in enumerate(zip(states, shapes, strict=True)):
             if tuple(s.shape) != shape:
                 raise ShapeError(f"Expected hidden{f'[{k}]' if n_states > 1 else ''} size {shape}, got {list(s.shape)}")
-        output, finals = self._run(input, states)
+        output, finals = self._run(input, states_under_autocast(self.mode.lower(), states) if here.kinds else states)
         if not batched:
             return output.squeeze(1), tuple(s.squeeze(1) for s in finals)
         return (output.transpose(0, 1) if self.batch_first else output), finals

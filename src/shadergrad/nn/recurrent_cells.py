@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import ShapeError
 from ..tensor import Tensor, empty, zeros
+from ..tensor.precision import here, states_under_autocast
 from . import functional as F
 from .arguments import check_tensor, takes_tensors, whole
 from .errors import ArgumentError
@@ -59,6 +60,7 @@ class RNNCellBase(Module):
         for s in state:
             if tuple(s.shape) != (input.shape[0], self.hidden_size):
                 raise ShapeError(f"[{name}] hidden is {tuple(s.shape)}, expected {(input.shape[0], self.hidden_size)}.")
+        state = states_under_autocast(f"{mode.lower()}_cell", state) if here.kinds else state
         x = F.linear(input, self.weight_ih, self.bias_ih)
         result = STEPS[mode][1](x, F.linear(state[0], self.weight_hh, self.bias_hh), state)
         return result if batched else tuple(s.squeeze(0) for s in result)

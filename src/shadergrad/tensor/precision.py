@@ -36,6 +36,10 @@ LOSSES = _names(
     binary_cross_entropy_with_logits cross_entropy"""
 )
 LOWER = {"cpu": PRODUCTS, "cuda": PRODUCTS | _names("addmv addr einsum mv")}
+RECURRENT = {  # whole layers, whose states are in the lower dtype as well
+    "cpu": _names("lstm"),
+    "cuda": _names("gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"),
+}
 SINGLE = {
     "cpu": LOSSES
     | _names(
@@ -65,7 +69,7 @@ COMPOSED = _names(
     avg_pool3d batch_norm_values bilinear celu corrcoef cosh cosine_similarity cov cumprod cumulative_trapezoid dist elu embedding_bag
     add_scaled float_power floor_divide fmod gaussian_nll_loss gelu glu grid_sample group_norm hardsigmoid hardswish hypot interpolate layer_norm lerp
     local_response_norm log_softmax logaddexp logaddexp2 logcumsumexp logit logsigmoid logsumexp lp_pool1d lp_pool2d lp_pool3d matrix_norm
-    mean mish multilabel_soft_margin_loss mv nanmean nansum norm normalize pairwise_distance pdist pow reciprocal remainder renorm
+    mean mish multilabel_soft_margin_loss mv nanmean nansum norm normalize pairwise_distance pdist pow reciprocal recurrent_step remainder renorm
     rms_norm selu silu sinc sinh softmax softmin softplus softsign special_function std std_mean tan tanhshrink tensordot trapezoid
     triplet_margin_with_distance_loss upsample_bilinear var var_mean vector_norm xlogy einsum inner outer cdist"""
 )
@@ -242,6 +246,13 @@ def _composed(function: Callable[..., Any], name: str, args: Any, kwargs: Any, g
         return function(*args, **kwargs)
     finally:
         here.kinds = before
+
+
+def states_under_autocast(name: str, states: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The states of a recurrent layer, in the dtype in which autocast computes it."""
+    kind = states[0]._node.device.partition(":")[0]
+    lower, lists = (here.kinds or {}).get(kind, (float32, "cpu"))
+    return tuple(cast_under_autocast(s, lower) for s in states) if name in RECURRENT[lists] else states
 
 
 def cast_under_autocast(t: TensorBase, dtype: DType) -> TensorBase:
