@@ -21,13 +21,20 @@ from .graph.origin import Origins
 from .plan import compact
 from .runtime import timing
 from .runtime.limits import DeviceLimits, measure_limits
-from .runtime.timing import Timed
+from .runtime.timing import Span, Timed
 from .tensor.pending import flush, sync
 
 __all__ = ["KernelTime", "ModuleTime", "Origin", "profile"]
 
 HEAD = ("kernel", "type", "from", "shape", "calls", "ms", "of all", "us each", "GB/s", "GFLOP/s", "of limit")
 MODULE_HEAD = ("module", "calls", "forward ms", "backward ms", "update ms", "of all")
+ROWS = {
+    "compute": "stages",
+    "read": "read from the device",
+    "exchange": "exchanges",
+    "wait": "waiting for exchanges",
+    "write": "written back",
+}
 ORDERS = ("seconds", "calls", "mean", "name")
 
 
@@ -136,6 +143,7 @@ class profile:
         self._origins: dict[tuple[str, str, str], set[Origin]] = {}  # of the same
         self._modules: dict[str, ModuleTime] = {}
         self._heard: list[Timed] | None = []  # in order; None: only sums are kept
+        self._spans: list[Span] = []  # of exchanges with other processes, and what is beside them
         self._clocks: set[str] = set()
         self._runs: set[int] = set()
         self._listening = ExitStack()
@@ -146,6 +154,7 @@ class profile:
         flush(views=True)
         sync()
         self._listening.enter_context(timing.listening(self._hear))
+        self._listening.enter_context(timing.listening_to_spans(self._spans.append))
         if mode.origins is None:
             self._listening.enter_context(origins_of(Origins()))
         return self
@@ -189,6 +198,12 @@ class profile:
     def seconds(self) -> float:
         """Of all kernels together."""
         return sum(row.seconds for row in self._sums.values())
+
+    @property
+    def hidden(self) -> float | None:
+        """Which part of the time of exchanges with other processes passed while something was computed or copied, from 0 to 1: the rest was
+        waited for. None where nothing was exchanged. Kernels run one by one within the block, so that more is hidden than without."""
+        return timing.hidden_share(self._spans)
 
     @checked
     def kernels(self, sort_by: str = "seconds") -> list[KernelTime]:
@@ -268,6 +283,14 @@ class profile:
         below.append(
             f"{sum(row.calls for row in rows):,} kernels in {len(self._runs):,} runs, {total * 1e3:,.3f} ms by the {self.clock}'s clock"
         )
+        if self.hidden is not None:
+            parts = {kind: [s for s in self._spans if s.kind == kind] for kind in ("exchange", "read", "write")}
+            sums = {kind: f"{sum(s.seconds for s in spans) * 1e3:,.3f} ms" for kind, spans in parts.items()}
+            nbytes = sum(s.nbytes for s in parts["exchange"])
+            below.append(
+                f"{len(parts['exchange']):,} exchanges of {nbytes / 1e6:,.3f} MB together, {sums['exchange']}, {self.hidden:.0%} hidden; "
+                f"read from the device {sums['read']}, written back {sums['write']}"
+            )
         below += [f"limits of {limits}" for limits in self._measured.values()]
         return Explanation(HEAD, lines, 4, "\n".join(below))
 
@@ -279,7 +302,8 @@ class profile:
         return self.table()
 
     def export_chrome_trace(self, path: str | Path) -> Path:
-        """Write what ran as a trace that ui.perfetto.dev and chrome://tracing open; gives the file.
+        """Write what ran as a trace that ui.perfetto.dev and chrome://tracing open; gives the file. Of a step that exchanges values with other
+        processes it has, on the same time line, stages, copies, exchanges and waiting.
 
         >>> import tempfile
         >>> with sg.profile(limits=False) as measured:
@@ -294,8 +318,17 @@ class profile:
     def _events(self) -> Iterator[dict[str, object]]:
         """In the format of https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU."""
         heard = self._heard or []
-        first = {device: min(t.start for t in heard if t.device == device) for device in {t.device for t in heard}}
-        for number, device in enumerate(sorted(first)):
+        devices = {t.device for t in heard}
+        # from each device's clock to the host's: a kernel is heard of when it has run, at the earliest
+        offsets = {
+            device: min(
+                0.0 if t.clock == "host" else t.heard - t.seconds - t.start for t in heard if t.device == device
+            )
+            for device in devices
+        }
+        starts = [t.start + offsets[t.device] for t in heard] + [span.start for span in self._spans]
+        first = min(starts, default=0.0)
+        for number, device in enumerate(sorted(devices)):
             yield {"name": "process_name", "ph": "M", "pid": number, "args": {"name": device}}
             for t in heard:
                 if t.device != device:
@@ -307,7 +340,7 @@ class profile:
                     "ph": "X",
                     "pid": number,
                     "tid": 0,
-                    "ts": (t.start - first[device]) * 1e6,
+                    "ts": (t.start + offsets[device] - first) * 1e6,
                     "dur": t.seconds * 1e6,
                     "args": {
                         "shape": kernel.shape,
@@ -320,6 +353,29 @@ class profile:
                         "phase": t.origin.phase,
                         "run": t.run,
                     },
+                }
+
+        yield from self._host_events(len(devices), first)
+
+    def _host_events(self, number: int, first: float) -> Iterator[dict[str, object]]:
+        """Of exchanges with other processes and what is beside them, a row a kind."""
+        if not self._spans:
+            return
+        yield {"name": "process_name", "ph": "M", "pid": number, "args": {"name": "exchange with other processes"}}
+        for row, (kind, name) in enumerate(ROWS.items()):
+            yield {"name": "thread_name", "ph": "M", "pid": number, "tid": row, "args": {"name": name}}
+            for span in self._spans:
+                if span.kind != kind:
+                    continue
+                yield {
+                    "name": span.name,
+                    "cat": kind,
+                    "ph": "X",
+                    "pid": number,
+                    "tid": row,
+                    "ts": (span.start - first) * 1e6,
+                    "dur": span.seconds * 1e6,
+                    "args": {"bytes": span.nbytes, "device": span.device},
                 }
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,30 @@ pytestmark = [
 ]
 
 LIMIT = 300  # seconds, for what hangs
+_started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_left() -> Iterator[None]:
+    """What a failed test has started ends, too."""
+    yield
+    for process in _started:
+        if process.poll() is None:
+            process.terminate()  # which the launcher passes on
+            process.communicate()
+    _started.clear()
 
 
 def _begin(*options: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "shadergrad", "train", "digits", "--device", "cpu", "--batch-size", "100"]
     env = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1", "COLUMNS": "300"}
-    return subprocess.Popen(
-        [*command, *map(str, options)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    words = [*command, *map(str, options)]
+    _started.append(
+        subprocess.Popen(
+            words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
     )
+    return _started[-1]
 
 
 def _run(*options: object) -> tuple[int, str, str]:
@@ -116,6 +133,7 @@ def test_a_killed_process_is_named(tmp_path: Path) -> None:
     assert "error: rank" in err
 
 
+@pytest.mark.timeout(7200)  # each kill costs a start of all
 @pytest.mark.parametrize(
     ("seed", "kills"), [(0, 3), pytest.param(1, 50, marks=pytest.mark.experiment)], ids=["a few kills", "many kills"]
 )

@@ -33,7 +33,9 @@ class ReduceOp(enum.Enum):
 
 
 class Pending:
-    """An operation under way."""
+    """An operation under way. may_be_watched: whether other threads may ask if it is completed."""
+
+    may_be_watched = False
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when it is done. Raises DistBackendError where it failed, or after `timeout` seconds."""

@@ -27,6 +27,8 @@ Explain = Callable[[BaseException], str]  # what is known of why an operation fa
 class Started(Pending):
     """Work of gloo's, with the tensors that it writes to."""
 
+    may_be_watched = True
+
     def __init__(self, work: Any, tensors: Any, explain: Explain) -> None:
         self._work, self._tensors, self._explain = work, tensors, explain
 
@@ -45,6 +47,8 @@ class Started(Pending):
 
 class Several(Pending):
     """Operations that are one to who waits."""
+
+    may_be_watched = True
 
     def __init__(self, parts: Sequence[Pending]) -> None:
         self._parts = parts

@@ -9,6 +9,7 @@ Views and constants are computed again in each stage. Only the last stage overwr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,9 @@ from ..graph.capture import Capture, Graph
 from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import Plan
+from ..runtime import timing
 from ..runtime.device import Program, Storage, get_device
+from .exchange_times import NOT_MEASURED, Times
 
 Load = Callable[[Graph], Program]
 
@@ -53,6 +56,7 @@ class Staged(Program):
         self._outputs = [id(n) for n in graph.outputs]
         self._nodes = {id(n): n for n in graph.nodes}
         self._stages = _cut(graph, load)
+        self._places = {s.sends: k for k, s in enumerate(self._stages) if s.sends is not None}
         last: dict[int, int] = {}
         for k, stage in enumerate(self._stages):
             for key in (*stage.reads, *stage.gives):
@@ -70,32 +74,48 @@ class Staged(Program):
         reading: list[tuple[int, Callable[[], np.ndarray]]] = []  # what is on its way to the host
         started: dict[int, Any] = {}
 
+        times = Times(self._device) if timing.span_listeners else NOT_MEASURED
+
         def send() -> None:
             for key, read in reading:
                 primitive: Any = self._nodes[key].primitive
-                started[key] = primitive.channel.start(read(), primitive.number)
+                name = f"exchange {self._places[key]}"
+                with times.span("read", name, _bytes(self._nodes[key])):
+                    array = read()
+                times.begin(key, name, array.nbytes)
+                started[key] = primitive.channel.start(array, primitive.number)
+                times.follow(key, started[key])
             reading.clear()
 
-        for stage, gone in zip(self._stages, self._gone, strict=True):
+        for number, (stage, gone) in enumerate(zip(self._stages, self._gone, strict=True)):
             for key in stage.reads:
                 if key not in values:
                     send()
                     node = self._nodes[key]
-                    array = node.primitive.channel.finish(started.pop(key))  # type: ignore[attr-defined]
-                    values[key] = device.upload(np.ascontiguousarray(array), node.dtype)
+                    name = f"exchange {self._places[key]}"
+                    with times.span("wait", name, _bytes(node)):
+                        array = node.primitive.channel.finish(started.pop(key))  # type: ignore[attr-defined]
+                    times.end(key)
+                    with times.span("write", name, _bytes(node)):
+                        values[key] = device.upload(np.ascontiguousarray(array), node.dtype)
             if stage.program is not None:
                 own = [targets.get(key) for key in stage.gives]
-                made = stage.program.run([values[key] for key in stage.reads], own if any(own) else None)
+                with times.span("compute", f"stage {number}"):
+                    made = stage.program.run([values[key] for key in stage.reads], own if any(own) else None)
                 values.update(zip(stage.gives, made, strict=True))
             if stage.sends is not None:
                 node = self._nodes[stage.sends]
                 read = device.begin_download(values[id(node.inputs[0])], node.shape, node.dtype)
                 reading.append((stage.sends, read))
-                if device.reads_at_once:
+                if device.reads_at_once or times is not NOT_MEASURED:  # measured, stages are over when they return
                     send()
             for key in gone:
                 values.pop(key, None)
         return [values[key] for key in self._outputs]
+
+
+def _bytes(node: Node) -> int:
+    return math.prod(node.shape) * node.dtype.itemsize
 
 
 def _cut(graph: Graph, load: Load) -> list[Stage]:

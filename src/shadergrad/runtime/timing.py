@@ -9,16 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from ..explanation import NOWHERE, Note, Origin
 from ..plan import Kernel
+
+now = time.perf_counter
+Kind = Literal["compute", "read", "exchange", "wait", "write"]
 
 
 @dataclass(frozen=True)
 class Timed:
     """One kernel that ran. start: seconds on `clock` ("device" or "host"; the device's begins with its first run). origin: of
-    what it computes."""
+    what it computes. heard: when it was known, on the host's clock."""
 
     device: str
     clock: str
@@ -28,6 +32,64 @@ class Timed:
     seconds: float
     run: int  # which run of a plan, counted through the process
     origin: Origin = NOWHERE
+    heard: float = field(default_factory=now)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of the time of a program that exchanges values with other processes, on the host's clock. kind: a stage is computed, values
+    are read, exchanged, waited for, written back. nbytes: of the values."""
+
+    device: str
+    kind: Kind
+    name: str
+    start: float
+    seconds: float
+    nbytes: int = 0
+
+    @property
+    def end(self) -> float:
+        return self.start + self.seconds
+
+
+def hidden_share(spans: Sequence[Span]) -> float | None:
+    """Which part of the time of exchanges the program did not wait for; None without exchanges."""
+    exchanges = _joined([s for s in spans if s.kind == "exchange"])
+    waits = _joined([s for s in spans if s.kind == "wait"])
+    whole = sum(end - start for start, end in exchanges)
+    if not whole:
+        return None
+    waited = sum(max(0.0, min(end, b) - max(start, a)) for start, end in exchanges for a, b in waits)
+    return 1.0 - waited / whole
+
+
+def _joined(spans: Sequence[Span]) -> list[tuple[float, float]]:
+    """The times that spans cover together."""
+    found: list[tuple[float, float]] = []
+    for span in sorted(spans, key=lambda s: s.start):
+        if found and span.start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], span.end)
+        else:
+            found.append((span.start, span.end))
+    return found
+
+
+span_listeners: list[Callable[[Span], None]] = []
+
+
+def tell(span: Span) -> None:
+    for listener in span_listeners:
+        listener(span)
+
+
+@contextmanager
+def listening_to_spans(listener: Callable[[Span], None]) -> Iterator[None]:
+    """Have `listener` called for each span that ends meanwhile."""
+    span_listeners.append(listener)
+    try:
+        yield
+    finally:
+        span_listeners.remove(listener)
 
 
 listeners: list[Callable[[Timed], None]] = []
@@ -71,6 +133,3 @@ def origins(dispatches: int) -> list[Origin]:
 def report(timed: Timed) -> None:
     for listener in listeners:
         listener(timed)
-
-
-now = time.perf_counter
