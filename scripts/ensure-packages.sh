@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that the tests find what pip cannot install: a WebGPU adapter (llvmpipe, in Debian's mesa-vulkan-drivers)
-# where there is none or only OpenGL, a C compiler, a Verilog simulator, and a browser with WebGPU (Debian's chromium).
+# where there is none or only OpenGL, a C compiler, a Verilog simulator, an MPI, and a browser with WebGPU (Debian's chromium).
 # Says what it will install before it does.
 # Usage: scripts/ensure-packages.sh PYTHON. INSTALL=no installs nothing. Never fails: the tests decide what is a must.
 set -u
@@ -23,6 +23,7 @@ packages=()
 has_adapter || packages+=(mesa-vulkan-drivers)
 command -v iverilog >/dev/null || packages+=(iverilog)
 command -v chromium >/dev/null || packages+=(chromium)
+command -v mpirun >/dev/null || packages+=(openmpi-bin)
 command -v cc >/dev/null || packages+=(gcc libc6-dev)
 [ "${#packages[@]}" -eq 0 ] && exit 0
 

@@ -15,7 +15,10 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 
 
 def run(
-    folder: Path, user: int = 0, lacking: tuple[str, ...] = ("adapter", "iverilog", "chromium", "cc"), **variables: str
+    folder: Path,
+    user: int = 0,
+    lacking: tuple[str, ...] = ("adapter", "iverilog", "chromium", "mpirun", "cc"),
+    **variables: str,
 ) -> str:
     """What the script says, and what it asks apt-get for, on a machine that lacks these."""
     programs = {
@@ -23,7 +26,7 @@ def run(
         "id": f"echo {user}",
         "sudo": "exit 1",
         "python": f"exit {int('adapter' in lacking)}",
-        **{name: "exit 0" for name in ("iverilog", "chromium", "cc") if name not in lacking},
+        **{name: "exit 0" for name in ("iverilog", "chromium", "mpirun", "cc") if name not in lacking},
     }
     for name, body in programs.items():
         (folder / name).write_text(f"#!{shutil.which('bash')}\n{body}\n")
@@ -42,7 +45,7 @@ def run(
 def test_packages_are_named_before_they_are_installed(tmp_path: Path) -> None:
     said, found, *_ = run(tmp_path).partition("apt-get update")
     assert found
-    assert "mesa-vulkan-drivers iverilog chromium gcc libc6-dev" in said
+    assert "mesa-vulkan-drivers iverilog chromium openmpi-bin gcc libc6-dev" in said
     assert "INSTALL=no" in said
 
 
@@ -66,4 +69,4 @@ def test_nothing_is_installed_where_it_may_not(
 ) -> None:
     said = run(tmp_path, user, **variables)
     assert "apt-get" not in said
-    assert f"NOT INSTALLED: mesa-vulkan-drivers iverilog chromium gcc libc6-dev: {reason}" in said
+    assert f"NOT INSTALLED: mesa-vulkan-drivers iverilog chromium openmpi-bin gcc libc6-dev: {reason}" in said
