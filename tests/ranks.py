@@ -51,7 +51,7 @@ def start(source: str, count: int, *command: str, **environment: str) -> list[su
     return started
 
 
-def finish(started: list[subprocess.Popen[str]], timeout: float = 120.0) -> list[Ended]:
+def finish(started: list[subprocess.Popen[str]], timeout: float = 240.0) -> list[Ended]:
     """What became of them. Those that have not ended in time are killed, and the test fails."""
     found = []
     try:

@@ -105,8 +105,9 @@ for device in devices:
 )
 
 
-def test_it_equals_one_process_on_the_whole_batch() -> None:
-    assert_ranks_pass(EQUAL, 2)
+@pytest.mark.parametrize("count", [2, 4])
+def test_it_equals_one_process_on_the_whole_batch(count: int) -> None:
+    assert_ranks_pass(EQUAL, count)
 
 
 SEMANTICS = (

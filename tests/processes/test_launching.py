@@ -22,6 +22,7 @@ pytestmark = [
     pytest.mark.skipif(not sg.distributed.is_available(), reason="PyTorch is not installed"),
     pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals"),
     pytest.mark.slow,
+    pytest.mark.timeout(1200),  # of several starts, on a busy machine
 ]
 
 LIMIT = 300  # seconds, for what hangs
