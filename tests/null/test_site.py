@@ -74,6 +74,7 @@ INSIDE = (
     "cli.",
     "run.",
     "runtime.dawn.",
+    "runtime.page.",  # pyodide is in browsers alone
     "drive.",
     "tensor.",
     "as_torch.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,15 @@ import pytest
 
 import shadergrad as sg
 from browser_python import NoPyodide, pyodide_folder
-from chromium import runtime_folder, served
+from chromium import served
 from shadergrad import nn
-from shadergrad.web.shelf import write_wheels
 
 from .conftest import missing
 from .page_programs import PROGRAMS, program
 
 pytestmark = pytest.mark.slow
 
-START = """async ([wheels, without]) => {
+START = """async (without) => {
   window.lines = []; window.finished = null; window.error = null;
   window.python = new Worker(without ? "worker-without.js" : "python-worker.js", { type: "module" });
   return new Promise((resolve, reject) => {
@@ -35,7 +33,7 @@ START = """async ([wheels, without]) => {
       if (data.error !== undefined) lines.push(data.error);
       if (data.done !== undefined) { window.error = data.done; window.finished(); }
     };
-    python.postMessage({ load: { pyodide: "pyodide/", wheels: wheels.map((name) => `wheels/${name}`), packages: ["numpy"] } });
+    fetch("python.json").then((answer) => answer.json()).then((load) => python.postMessage({ load }));
   });
 }"""
 RUN = """async (text) => {
@@ -46,17 +44,14 @@ RUN = """async (text) => {
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """A folder with the worker, Pyodide and the wheels, and the wheels' names."""
-    folder = tmp_path_factory.mktemp("python")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A playground, with Pyodide in its folder, and a page with nothing on it."""
     try:
-        shutil.copytree(pyodide_folder(), folder / "pyodide", copy_function=shutil.copyfile)
+        folder = sg.web.playground(tmp_path_factory.mktemp("python"), pyodide_folder())
     except NoPyodide as error:
         missing(str(error), "no Pyodide", "let pip reach PyPI")
-    shutil.copy(runtime_folder() / "python-worker.js", folder)
-    shutil.copy(Path(sg.__file__).parent / "runtime" / "page.js", folder / "python-gpu.js")
-    (folder / "index.html").write_text("<!doctype html><title>Python</title><link rel=icon href=data:,>")
-    return folder, write_wheels(folder / "wheels")
+    (folder / "blank.html").write_text("<!doctype html><title>Python</title><link rel=icon href=data:,>")
+    return folder
 
 
 class Python:
@@ -78,9 +73,9 @@ class Python:
 
 
 @pytest.fixture(scope="module")
-def start(chromium: Any, site: tuple[Path, list[str]]) -> Iterator[Callable[..., Python]]:
+def start(chromium: Any, site: Path) -> Iterator[Callable[..., Python]]:
     """start(without="") → a Python whose worker has run that script first."""
-    folder, wheels = site
+    folder = site
     contexts = []
     with served(folder) as origin:
 
@@ -91,8 +86,8 @@ def start(chromium: Any, site: tuple[Path, list[str]]) -> Iterator[Callable[...,
             contexts.append(context)
             page = context.new_page()
             page.set_default_timeout(90_000)
-            page.goto(origin)
-            page.evaluate(START, [wheels, without])
+            page.goto(f"{origin}/blank.html")
+            page.evaluate(START, without)
             return Python(page)
 
         yield begin
@@ -318,3 +313,27 @@ def test_without_promise_integration_values_are_awaited(start: Callable[..., Pyt
     head = "import shadergrad as sg\nfrom shadergrad import nn\n"
     assert python.run(head + AWAITED) == "True [[0.0, 2.0]]"
     assert "item_async" in python.fails("import shadergrad as sg; sg.ones(2, device='webgpu').mul(2).tolist()")
+
+
+def test_the_playground_runs_plots_shares_and_stops(visit: Callable[..., Any], site: Path) -> None:
+    page = visit(site)
+    page.set_default_timeout(120_000)
+    page.wait_for_selector("body[data-ready]")
+    page.click("#run")
+    page.wait_for_function("() => document.getElementById('status').textContent.startsWith('Finished')")
+    assert "webgpu google swiftshader" in page.inner_text("#output")
+    assert page.inner_text("#legend").startswith("loss ")
+    assert page.locator("#chart polyline").count() == 1
+    page.fill("#program", "print('shared')\nraise ValueError('wrong')")
+    page.click("#share")
+    page.wait_for_function("() => location.hash.startsWith('#program=')")
+    page.click("#run")
+    page.wait_for_function("() => document.getElementById('status').textContent.includes('failed')")
+    assert "ValueError: wrong" in page.inner_text("#output")
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    assert page.input_value("#program").startswith("print('shared')")
+    page.fill("#program", "while True:\n    pass")
+    page.keyboard.press("Control+Enter")
+    page.click("#stop")
+    page.wait_for_function("() => document.getElementById('status').textContent.startsWith('Ready')")

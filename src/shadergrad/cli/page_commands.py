@@ -1,4 +1,4 @@
-"""The commands of pages: `shadergrad export` and `shadergrad serve`."""
+"""The commands of pages: `shadergrad export`, `shadergrad playground` and `shadergrad serve`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,22 @@ def export(
     export_recipe(name, found, folder, batch_size=batch_size, lr=lr, seed=seed)
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     Console().out(f"{folder}: {size / 1024:,.0f} KiB. To see it: shadergrad serve {folder}", highlight=False)
+
+
+def playground(
+    folder: Annotated[Path, typer.Argument(help="The folder to write.")],
+    pyodide: Annotated[
+        str, typer.Option(help="The address of a folder of Pyodide's, or one here, which is copied.")
+    ] = web.PYODIDE,
+    program: Annotated[Path | None, typer.Option(help="A program that the editor begins with.")] = None,
+) -> None:
+    """Write a page with an editor, whose Python trains in the browser."""
+    try:
+        text = None if program is None else program.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise web.WebError(f"[playground] {program} cannot be read: {error}.") from None
+    web.playground(folder, pyodide, text)
+    Console().out(f"{folder}: a page with Python. To see it: shadergrad serve {folder}", highlight=False)
 
 
 def serve(

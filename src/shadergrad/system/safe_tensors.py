@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 try:
-    from safetensors import SafetensorError, safe_open
-    from safetensors.numpy import load_file, save
+    from safetensors import SafetensorError as SafetensorError
+    from safetensors import safe_open as safe_open
+    from safetensors.numpy import load_file as load_file
+    from safetensors.numpy import save as save
 except ImportError:
-    from .safe_tensors_python import SafetensorError, load_file, safe_open, save
-
-__all__ = ["SafetensorError", "load_file", "safe_open", "save"]
+    from .safe_tensors_python import SafetensorError as SafetensorError
+    from .safe_tensors_python import load_file as load_file
+    from .safe_tensors_python import safe_open as safe_open
+    from .safe_tensors_python import save as save

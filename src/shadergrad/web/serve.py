@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .errors import WebError
+from .playground import origin_of_python
 
 HOST = "127.0.0.1"  # WebGPU needs https, or this machine
 TYPES = {
@@ -21,13 +22,15 @@ TYPES = {
     ".css": "text/css; charset=utf-8",
     ".json": "application/json",
     ".safetensors": "application/octet-stream",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".wasm": "application/wasm",
 }
 
 
 # what a page may load: its own files, WebAssembly that it makes, pictures and programs from its memory
 POLICY = (
-    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{hashes}; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; "
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{hashes}{python}; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self' data: blob:{python}; worker-src 'self' blob:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _INLINE = re.compile(rb"<script(?![^>]*\ssrc\s*=)[^>]*>(.*?)</script\s*>", re.DOTALL | re.IGNORECASE)
@@ -72,7 +75,7 @@ class Handler(SimpleHTTPRequestHandler):
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-cache")
-        self.send_header("Content-Security-Policy", POLICY.format(hashes=self._inline_scripts()))
+        self.send_header("Content-Security-Policy", POLICY.format(hashes=self._inline_scripts(), python=self._python()))
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         super().end_headers()
@@ -89,6 +92,11 @@ class Handler(SimpleHTTPRequestHandler):
             return ""
         digests = (base64.b64encode(hashlib.sha256(script).digest()).decode() for script in _INLINE.findall(text))
         return "".join(f" 'sha256-{digest}'" for digest in digests)
+
+    def _python(self) -> str:
+        """The host of the page's Python, if it has one of another host."""
+        origin = origin_of_python(self.directory)
+        return f" {origin}" if origin else ""
 
     def version_string(self) -> str:
         return "shadergrad"
