@@ -22,6 +22,9 @@ LEAVES = {
     "shadergrad.errors",
     "shadergrad.nn.errors",
     "shadergrad.system.atomic_files",
+    "shadergrad.system.browser",
+    "shadergrad.system.optional_packages",
+    "shadergrad.system.special_functions",
 }  # know no tensors
 PUBLIC = LEAVES | {
     "shadergrad",
