@@ -175,6 +175,31 @@ def test_a_model_of_a_library_trains_as_on_pytorchs_cpu(case: str, torch_device:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", ["BERT", "GPT-2", "Llama", "T5", "ViT", "LoRA", "resnet18"])
+@pytest.mark.parametrize("lower", [None, torch.bfloat16, torch.float16], ids=["autocast", "bfloat16", "float16"])
+def test_a_model_of_a_library_trains_in_halves_as_on_pytorchs_cpu(case: str, lower: Any, torch_device: Any) -> None:
+    """A model of halves, and one under autocast; within what rounding to bfloat16 changes."""
+    make, loss_of = MODELS[case]
+    model = make()
+
+    def run(device: str) -> list[float]:
+        twin = copy.deepcopy(model).to(device)
+        if lower is not None:
+            twin, images = twin.to(lower), IMAGES.to(lower)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setitem(globals(), "IMAGES", images)
+                return losses(twin, loss_of, device)
+
+        def under_autocast(model: Any, place: str) -> Tensor:
+            with torch.autocast(place, dtype=torch.bfloat16):
+                return loss_of(model, place)
+
+        return losses(twin, under_autocast, device)
+
+    assert run(D) == pytest.approx(run("cpu"), rel=0.02)
+
+
+@pytest.mark.slow
 def test_a_llama_generates_with_a_cache(torch_device: Any) -> None:
     model = llama().eval()
     options = {"max_new_tokens": 5, "do_sample": False, "attention_mask": torch.ones_like(TOKENS)}
