@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import matplotlib
@@ -213,15 +214,16 @@ def test_a_recipe_of_ones_own_is_asked_by_the_words_that_its_run_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(MINE)
+    Path("my recipes").mkdir()
+    Path("my recipes/mine.py").write_text(MINE)
     draw(Path("a.png"), IMAGES[0])
-    assert cli.run(["train", "mine.py", "--device", "cpu", "--width", "16"]) == 0
+    assert cli.run(["train", "my recipes/mine.py", "--device", "cpu", "--width", "16"]) == 0
     printed = capsys.readouterr().out
     (words,) = re.findall(r"^next: shadergrad (predict .*) IMAGE\.\.\.$", printed, re.M)
-    assert cli.run([*words.split(), "a.png"]) == 0
+    assert cli.run([*shlex.split(words), "a.png"]) == 0
     assert capsys.readouterr().out.startswith(f"a.png: {LABELS[0]} (")
-    assert "sg.recipes.load('runs/mine', recipe='mine.py')" in printed
-    assert recipes.load("runs/mine", recipe="mine.py")(sg.tensor(IMAGES)).shape == (len(IMAGES), 10)
+    assert "sg.recipes.load('runs/mine', recipe='my recipes/mine.py')" in printed
+    assert recipes.load("runs/mine", recipe="my recipes/mine.py")(sg.tensor(IMAGES)).shape == (len(IMAGES), 10)
     with pytest.raises(CheckpointError, match=r"a run of your mine\.py. Hint: say where that lies"):
         recipes.load("runs/mine")
     Path("mute.py").write_text(

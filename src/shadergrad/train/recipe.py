@@ -190,7 +190,7 @@ class Recipe:
             commands.insert(0, f"{command.replace(' train ', ' predict ', 1)} {out} {what}")
         lines = [f"next: {words}" for words in commands]
         if self.predict is not None:
-            file = f", recipe={command.rpartition(' ')[2]!r}" if name.endswith(".py") else ""
+            file = f", recipe={shlex.split(command)[-1]!r}" if name.endswith(".py") else ""
             lines.append(
                 f"{'      or' if lines else 'next:'} in Python: model = sg.recipes.load({str(settings.out)!r}{file})"
             )
