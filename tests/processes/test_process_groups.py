@@ -201,12 +201,15 @@ time.sleep(100)
 )
 def test_a_process_that_ends_takes_the_others_along(end: str, count: int, word: str) -> None:
     source = DIES.format(end=end, count=count)
+    started = start(source, 2)
+    assert started[1].stdout is not None
+    assert started[1].stdout.readline() == "ready\n"
     begun = time.monotonic()
-    ended = finish(start(source, 2), timeout=60)
+    ended = finish(started)
     assert [e.code != 0 for e in ended] == [True, True]
     assert "another process has ended" in ended[0].err, ended[0].err
     assert word in ended[0].err, ended[0].err
-    assert time.monotonic() - begun < 45  # 30 from the end, and the start of both
+    assert time.monotonic() - begun < 45  # 23 on an idle machine
 
 
 def test_a_slow_process_is_waited_for() -> None:
@@ -279,7 +282,7 @@ def test_ctrl_c_ends_all() -> None:
         assert process.stdout is not None
         process.stdout.readline()
     started[1].send_signal(signal.SIGINT)
-    ended = finish(started, timeout=40)
+    ended = finish(started)
     assert ended[1].code != 0
     assert "rank 1: KeyboardInterrupt" in ended[0].err
 
