@@ -1,6 +1,7 @@
 """What carries a value between processes within a program: the exchanges of graphs (primitives/exchange.py), over an engine.
 
-In: host arrays. Out: their sum, their mean or the root's. What travels may be compressed to 16 bits: halves, or bfloat16, the upper half of a
+In: host arrays. Out: their sum, their mean or the root's. The terms of a mean come divided by the number of processes, which costs a
+kernel nothing and a host a pass over memory. What travels may be compressed to 16 bits: halves, or bfloat16, the upper half of a
 float32. With error feedback what rounding loses is added to the next value of the same number.
 """
 
@@ -26,16 +27,17 @@ class Channel:
     ) -> None:
         self.engine, self.kind, self.compression = engine, kind, compression
         self.root = root
-        self.divisor = 0  # of a mean; 0: the number of processes
+        self.divisor = 0  # by which the terms of a mean are divided here; 0: they come divided
         self._errors: dict[int, np.ndarray] | None = {} if keeps_error else None
 
     def start(self, array: np.ndarray, number: int) -> Any:
-        """Begin: what it gives is for finish."""
-        array = np.array(array, order="C")  # which is written to
+        """Begin: what it gives is for finish. The array is written to, where that can be done."""
+        if not (array.flags.c_contiguous and array.flags.writeable):
+            array = np.array(array, order="C")
         if self.kind == "root":
             return self.engine.broadcast(array.reshape(-1).view(np.uint8), self.root), array, array.dtype
-        if self.kind == "mean":
-            array /= self.divisor or self.engine.size
+        if self.divisor:
+            array /= self.divisor
         sent = array
         if self.compression and array.dtype == np.float32:
             sent = self._compressed(array, number)
@@ -53,11 +55,20 @@ class Channel:
             )
         return sent
 
+    def is_done(self, started: Any) -> bool:
+        """Whether finish would not wait."""
+        return started[0].is_completed()
+
     def finish(self, started: Any) -> np.ndarray:
         """The value of all processes. Raises DistBackendError where another has ended."""
         pending, array, dtype = started
         pending.wait()
         return from_bfloat16(array) if array.dtype == np.uint16 != dtype else array.astype(dtype, copy=False)
+
+    @property
+    def casts(self) -> bool:
+        """Whether values may come as halves: nothing is kept of what rounding loses."""
+        return self.compression == "float16" and self._errors is None
 
     def backward(self) -> Channel:
         """The channel of gradients: of a sum itself."""

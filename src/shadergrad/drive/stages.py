@@ -71,47 +71,78 @@ class Staged(Program):
         device = get_device(self._device)
         values: dict[int, Storage] = dict(zip(self._inputs, inputs, strict=True))
         targets = {key: target for key, target in zip(self._outputs, into or (), strict=False) if target is not None}
-        reading: list[tuple[int, Callable[[], np.ndarray]]] = []  # what is on its way to the host
-        started: dict[int, Any] = {}
-
         times = Times(self._device) if timing.span_listeners else NOT_MEASURED
-
-        def send() -> None:
-            for key, read in reading:
-                primitive: Any = self._nodes[key].primitive
-                name = f"exchange {self._places[key]}"
-                with times.span("read", name, _bytes(self._nodes[key])):
-                    array = read()
-                times.begin(key, name, array.nbytes)
-                started[key] = primitive.channel.start(array, primitive.number)
-                times.follow(key, started[key])
-            reading.clear()
-
+        travelling = _Travelling(device, self._nodes, self._places, values, times)
         for number, (stage, gone) in enumerate(zip(self._stages, self._gone, strict=True)):
             for key in stage.reads:
                 if key not in values:
-                    send()
-                    node = self._nodes[key]
-                    name = f"exchange {self._places[key]}"
-                    with times.span("wait", name, _bytes(node)):
-                        array = node.primitive.channel.finish(started.pop(key))  # type: ignore[attr-defined]
-                    times.end(key)
-                    with times.span("write", name, _bytes(node)):
-                        values[key] = device.upload(np.ascontiguousarray(array), node.dtype)
+                    travelling.wait_for(key)
             if stage.program is not None:
                 own = [targets.get(key) for key in stage.gives]
                 with times.span("compute", f"stage {number}"):
                     made = stage.program.run([values[key] for key in stage.reads], own if any(own) else None)
                 values.update(zip(stage.gives, made, strict=True))
             if stage.sends is not None:
-                node = self._nodes[stage.sends]
-                read = device.begin_download(values[id(node.inputs[0])], node.shape, node.dtype)
-                reading.append((stage.sends, read))
-                if device.reads_at_once or times is not NOT_MEASURED:  # measured, stages are over when they return
-                    send()
+                travelling.read(stage.sends)
             for key in gone:
                 values.pop(key, None)
         return [values[key] for key in self._outputs]
+
+
+class _Travelling:
+    """The exchanges of a run that are under way. values: of the run, by node, where results are put. places: of exchanges, for their
+    names in the profile."""
+
+    def __init__(
+        self, device: Any, nodes: dict[int, Node], places: dict[int, int], values: dict[int, Storage], times: Any
+    ) -> None:
+        self._device, self._nodes, self._places, self._values, self._times = device, nodes, places, values, times
+        self._at_once = device.reads_at_once or times is not NOT_MEASURED  # measured, stages are over when they return
+        self._reading: list[tuple[int, Callable[[], np.ndarray]]] = []  # what is on its way to the host
+        self._started: dict[int, Any] = {}
+
+    def read(self, key: int) -> None:
+        """Begin to read what an exchange sends."""
+        node = self._nodes[key]
+        read = self._device.begin_download(self._values[id(node.inputs[0])], node.shape, node.dtype)
+        self._reading.append((key, read))
+        if self._at_once:
+            self._send()
+
+    def wait_for(self, key: int) -> None:
+        """The value of an exchange, which has begun to be read."""
+        self._send()
+        if key in self._started:
+            self._receive(key)
+
+    def _send(self) -> None:
+        """Send what is read, in order, and take in what has come meanwhile."""
+        for key, read in self._reading:
+            primitive: Any = self._nodes[key].primitive
+            name = self._name(key)
+            with self._times.span("read", name, _bytes(self._nodes[key])):
+                array = read()
+            self._times.begin(key, name, array.nbytes)
+            self._started[key] = primitive.channel.start(array, primitive.number)
+            self._times.follow(key, self._started[key])
+            for other in [k for k in self._started if self._has_come(k)]:
+                self._receive(other)
+        self._reading.clear()
+
+    def _name(self, key: int) -> str:
+        return f"exchange {self._places[key]}"
+
+    def _has_come(self, key: int) -> bool:
+        primitive: Any = self._nodes[key].primitive
+        return primitive.channel.is_done(self._started[key])
+
+    def _receive(self, key: int) -> None:
+        node: Any = self._nodes[key]
+        with self._times.span("wait", self._name(key), _bytes(node)):
+            array = node.primitive.channel.finish(self._started.pop(key))
+        self._times.end(key)
+        with self._times.span("write", self._name(key), _bytes(node)):
+            self._values[key] = self._device.upload(np.ascontiguousarray(array), node.dtype)
 
 
 def _bytes(node: Node) -> int:

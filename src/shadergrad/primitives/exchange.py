@@ -22,6 +22,10 @@ class Channel(Protocol):
     def start(self, array: np.ndarray, number: int) -> Any:
         """Begin with an array, which it may write to. Gives what finish takes."""
 
+    def is_done(self, started: Any) -> bool:
+        """Whether `finish` would not wait."""
+        raise NotImplementedError
+
     def finish(self, started: Any) -> np.ndarray:
         """The value of all, of the array's shape and dtype. Waits for the others; raises what went wrong there."""
         raise NotImplementedError

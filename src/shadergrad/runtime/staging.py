@@ -30,6 +30,7 @@ SMALLEST = 64 << 10
 MOST_THREADS = 4
 LENT = 1 << 20  # bytes of the smallest array whose memory is used again
 MOST_LEFT = 128 << 20
+MOST_BEGUN = 1 << 30  # of reads that are begun: the gradients of a whole model, which each step reads anew
 SHARE = 1 << 20  # bytes: what a thread copies at least, lest waking it takes longer
 
 
@@ -125,16 +126,17 @@ class Uploads:
 
 class HostMemory:
     """Memory for large arrays that are handed out. What earlier ones have left is taken again, for new pages cost more than
-    copying into them; at most MOST_LEFT bytes wait for that."""
+    copying into them; at most `most` bytes wait for that."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_LEFT) -> None:
+        self._most = most
         self._left: list[np.ndarray] = []  # the latest last
         self._lock = threading.RLock()  # an array may end anywhere, in this class too
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array with arbitrary contents, as np.empty."""
         nbytes = math.prod(shape) * np.dtype(dtype).itemsize
-        if not LENT <= nbytes <= MOST_LEFT:
+        if not LENT <= nbytes <= self._most:
             return np.empty(shape, dtype)
         with self._lock:
             place = next((k for k, block in enumerate(self._left) if block.nbytes == nbytes), None)
@@ -146,7 +148,7 @@ class HostMemory:
     def _take_back(self, block: np.ndarray) -> None:
         with self._lock:
             self._left.append(block)
-            while sum(left.nbytes for left in self._left) > MOST_LEFT:
+            while sum(left.nbytes for left in self._left) > self._most:
                 self._left.pop(0)
 
 

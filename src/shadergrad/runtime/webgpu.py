@@ -46,7 +46,7 @@ from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
 from .readback import Readback
 from .rehearsal import Rehearsal
-from .staging import HostMemory, Uploads
+from .staging import MOST_BEGUN, HostMemory, Uploads
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
 SHOWN = 5  # tensors in an error
@@ -99,6 +99,7 @@ class WebGPUDevice(Gpu):
         self._readback = Readback(self.native)
         self._uploads = Uploads(self.native)
         self._host_memory = HostMemory()
+        self._begun_memory = HostMemory(MOST_BEGUN)
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(self._compile_all, self._programs, settings.pipeline_memory)
         self._begun: dict[tuple[str, tuple[str, ...]], Future[Any]] = {}  # pipelines under way, by source and bindings
@@ -134,7 +135,7 @@ class WebGPUDevice(Gpu):
 
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         interrupts.install()  # a notebook puts Python's own handler back for each cell
-        out = self._room(storage, shape, dtype)
+        out = self._room(storage, shape, dtype, self._host_memory)
         with self.lock, self.translate_errors():
             self.guard()
             self._read_and_raise_faults([(self._raw(storage, shape, dtype), _bytes(out))] if out.nbytes else [])
@@ -143,7 +144,7 @@ class WebGPUDevice(Gpu):
     reads_at_once = False
 
     def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> Callable[[], np.ndarray]:
-        out = self._room(storage, shape, dtype)
+        out = self._room(storage, shape, dtype, self._begun_memory)
         if not out.nbytes:
             return lambda: _values(out, shape, dtype)
         with self.lock, self.translate_errors():
@@ -158,12 +159,12 @@ class WebGPUDevice(Gpu):
 
         return finish
 
-    def _room(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    def _room(self, storage: Storage, shape: tuple[int, ...], dtype: DType, memory: HostMemory) -> np.ndarray:
         """An array for the values of a storage as they lie there."""
         if dtype.wgsl is None:
             raise self.unsupported(dtype)
         whole = (-(-math.prod(shape) // 2) * 2,) if dtype.is_half else shape  # halves lie two to a word
-        out = self._host_memory.empty(whole, dtype.stored)
+        out = memory.empty(whole, dtype.stored)
         if out.nbytes > storage.nbytes:
             raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
         return out
