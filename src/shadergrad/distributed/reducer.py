@@ -15,7 +15,7 @@ import numpy as np
 
 from ..drive import execute
 from ..drive.tracing import current
-from ..dtypes import float32
+from ..dtypes import float16, float32
 from ..errors import CompileError
 from ..graph.node import grad_mode
 from ..primitives.exchange import exchanged
@@ -238,7 +238,7 @@ class Reducer:
     def _exchanged(self, flat: Tensor, parameters: list[Tensor], number: int) -> Tensor:
         if self._hook is None:
             part = flat if self.channel.divisor else flat / self.engine.size
-            sent = part.half() if self.channel.casts and flat.dtype is float32 else part
+            sent = part.to(float16) if self.channel.casts and flat.dtype is float32 else part
             mean = Tensor._of(exchanged(sent._node, self.channel, self._base + number + NUMBERS // 2))
             return mean.to(flat.dtype)
         if current.trace is not None:
