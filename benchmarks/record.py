@@ -236,7 +236,8 @@ def machine_of(device: str) -> Machine:
     if info is None:
         return Machine(processor(), device)
     profile = ", portable profile" if info.profile == "portable" else ""
-    return Machine(processor(), f"{info.name} ({info.backend}){profile}", info.driver)
+    through = " through Dawn" if info.implementation == "dawn" else ""
+    return Machine(processor(), f"{info.name} ({info.backend}{through}){profile}", info.driver)
 
 
 def processor() -> str:

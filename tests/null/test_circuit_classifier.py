@@ -20,6 +20,7 @@ from shadergrad.logic.circuit import (
     DeviceClassifier,
     NativeClassifier,
     classifier_to_verilog,
+    device_classifier,
     from_json,
     load,
     save,
@@ -62,6 +63,14 @@ def test_a_classifier_says_what_the_network_says_in_eval(seed: int) -> None:
     np.testing.assert_allclose(classifier.scores(x), scores, atol=1e-6)
     assert classifier.predict(x).tolist() == scores.argmax(-1).tolist()
     assert (classifier.numbers, classifier.classes, classifier.group, classifier.tau) == (5, 4, 6, 2.5)
+
+
+def test_more_images_than_positions_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    classifier = harden(trained())
+    monkeypatch.setattr(device_classifier, "POSITIONS", 2 * 24 * 32 + 1)  # of two words for each of 24 gates
+    fast, x = runner("device", classifier), images(7 * 32 + 5)
+    assert fast.votes(x).tolist() == classifier.votes(x).tolist()
+    assert fast.predict(x).tolist() == classifier.predict(x).tolist()
 
 
 @pytest.mark.parametrize("kind", RUNNERS)

@@ -19,6 +19,7 @@ from .errors import CircuitError
 from .level_schedule import layers_of
 
 WORD = 32
+POSITIONS = 1 << 31  # of a tensor, also of one that is never stored: the bits of the last layer
 
 
 class DeviceClassifier:
@@ -54,14 +55,14 @@ class DeviceClassifier:
             raise CircuitError(
                 f"[classify] words are {words.dtype.name} {tuple(words.shape)}; int32 ({self.classifier.circuit.inputs}, k) is needed."
             )
-        return self._classify(words)
+        return self._in_parts(self._classify, words)
 
     def votes(self, images: Any) -> np.ndarray:
         """The counts (n, classes) of ones, int64."""
         words = self.words(images)
         if not words.numel():
             return np.zeros((0, self.classifier.classes), np.int64)
-        return self._count(words).numpy().T[: len(images)].astype(np.int64)
+        return self._in_parts(self._count, words).numpy().T[: len(images)].astype(np.int64)
 
     def scores(self, images: Any) -> np.ndarray:
         """The votes divided by tau, float32 (n, classes)."""
@@ -73,6 +74,13 @@ class DeviceClassifier:
         if not words.numel():
             return np.zeros(0, np.int64)
         return self.classify(words).numpy()[: len(images)].astype(np.int64)
+
+    def _in_parts(self, run: Any, words: sg.Tensor) -> sg.Tensor:
+        """run(words), for so many words at a time that positions suffice."""
+        gates = self.classifier.classes * self.classifier.group
+        most = max(1, (POSITIONS - 1) // (gates * WORD))
+        parts = [run(words.narrow(1, k, min(most, words.shape[1] - k))) for k in range(0, max(1, words.shape[1]), most)]
+        return parts[0] if len(parts) == 1 else sg.cat(parts, -1)
 
     def _votes(self, words: sg.Tensor) -> sg.Tensor:
         """The counts (classes, 32 k) of words (inputs, k)."""
