@@ -131,6 +131,19 @@ except MissingPackageError as error:
     assert "await pyodide_js.loadPackage('scipy')" in said
 
 
+def test_a_page_has_its_browsers_webgpu_alone(tmp_path: Path) -> None:
+    program = """
+import os
+os.environ["SHADERGRAD_WEBGPU"] = "dawn"
+import shadergrad as sg
+try:
+    sg.ones(2, device="webgpu").tolist()
+except ValueError as error:
+    print(error)
+"""
+    assert "SHADERGRAD_WEBGPU='dawn': a page has its browser's WebGPU" in run_in_browser(program, tmp_path)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_without_scipy_are_scipys_to_the_last_digits(name: str) -> None:
     draw = np.random.default_rng(0)

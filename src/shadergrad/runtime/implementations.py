@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..config import Config, provisional
+from ..config import Config, ConfigError, provisional
 from ..errors import DeviceError
 from ..system.browser import IN_BROWSER
 from .interface import Found, Implementation
@@ -66,6 +66,10 @@ def forget_adapters() -> None:
 def candidates(settings: Config) -> tuple[str, ...]:
     """The implementations to look at, the preferred last: of "auto", Dawn too where it is installed; in a browser its own."""
     if IN_BROWSER:  # where there is one
+        if settings.webgpu != "auto":
+            raise ConfigError(
+                f"SHADERGRAD_WEBGPU={settings.webgpu!r}: a page has its browser's WebGPU and no other; unset it."
+            )
         return ("page",)
     if settings.webgpu != "auto":
         return (settings.webgpu,)
