@@ -36,6 +36,7 @@ WAYS = {
     "torch-gloo": "PyTorch DDP over gloo",
 }
 REPEATS = {"gpt2s": 2}  # 8 x 512 tokens
+DOUBLED = ", batch doubled"
 
 
 def prepare(task: str, way: str, local: int, device: str | None) -> tuple[Any, Any, Any, int]:
@@ -188,7 +189,12 @@ def report(found: dict[tuple[str, str, int], dict[str, float]]) -> list[Measured
         how = f"one process {one['ms']:.3f} ms a step, {processes} {told['ms']:.3f}"
         measured.append(
             Measured(
-                f"{task}, {WAYS[way]}, {processes} processes", "throughput of one process", times, "times", peers, how
+                f"{task}{DOUBLED if task in REPEATS else ''}, {WAYS[way]}, {processes} processes",
+                "throughput of one process",
+                times,
+                "times",
+                peers,
+                how,
             )
         )
     return measured

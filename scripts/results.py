@@ -47,10 +47,11 @@ SHOWN = {
     "transfers": "transfer",
     "host_time": "host time of a dispatch",
     "implementations": "host time of a dispatch, by implementation of WebGPU",
+    "scaling": "several GPUs",
     "logic": "automaton, training step",
     "circuits": "circuit",
 }
-QUANTITIES = ("time", "device time", "rate", "first step", "second step", SHARE, "a dispatch from begin to submit")
+QUANTITIES = ("time", "throughput of one process", "device time", "rate", "first step", "second step", SHARE, "a dispatch from begin to submit")
 MOST_ROWS = 14  # of a benchmark and machine
 ON_ONE_CORE = (", NumPy", ", C")  # circuits, in docs/logic.md
 
