@@ -51,7 +51,16 @@ SHOWN = {
     "logic": "automaton, training step",
     "circuits": "circuit",
 }
-QUANTITIES = ("time", "throughput of one process", "device time", "rate", "first step", "second step", SHARE, "a dispatch from begin to submit")
+QUANTITIES = (
+    "time",
+    "throughput of one process",
+    "device time",
+    "rate",
+    "first step",
+    "second step",
+    SHARE,
+    "a dispatch from begin to submit",
+)
 MOST_ROWS = 14  # of a benchmark and machine
 ON_ONE_CORE = (", NumPy", ", C")  # circuits, in docs/logic.md
 
