@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,10 @@ def test_each_name_in_a_table_of_slow_tests_is_that_of_a_test() -> None:
     named = re.findall(r'^    "(test_\w+)"', (ROOT / "tests" / "conftest.py").read_text(), re.M)
     assert named
     assert [name for name in named if f"def {name}(" not in tests] == []
+
+
+def test_no_two_files_have_the_same_module_name() -> None:
+    """pytest imports those of folders that are no packages by their names alone, and collects only the first."""
+    files = [f for f in (ROOT / "tests").rglob("test_*.py") if not (f.parent / "__init__.py").exists()]
+    twice = Counter(f.name for f in files)
+    assert not [str(f.relative_to(ROOT)) for f in files if twice[f.name] > 1]
