@@ -191,11 +191,35 @@ class RowChoice:
 
 
 @dataclass(frozen=True)
+class Units:
+    """How matrix units multiply a tile.
+
+    m, n, k: of an instruction. rows, columns: of the results of a subgroup, which takes whole instructions. subgroup: its threads.
+    padding: halves between the rows of operands' tiles. widths: elements of a load of both operands, 8, 4 or 1. packed: whether both are
+    halves in memory that go to their tiles as they are.
+    """
+
+    m: int
+    n: int
+    k: int
+    rows: int = 64
+    columns: int = 64
+    subgroup: int = 32
+    padding: int = 8
+    widths: tuple[int, int] = (8, 8)
+    packed: tuple[bool, bool] = (True, True)
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k} units, {self.rows}x{self.columns} a subgroup, loads of {self.widths[0]} and {self.widths[1]}"
+
+
+@dataclass(frozen=True)
 class DotChoice:
     """The parameters of a matrix multiplication.
 
     method: "tiled": both operands are staged in workgroup memory. "narrow": only the left one is, and a thread computes a whole column.
         "direct": threads read operands from memory as they need them. "shuffled": as direct, and threads of a subgroup share loads.
+        "units": tiles of float16, multiplied by matrix units.
     tile: see Tile. layouts: of both operands, if they have tiles.
     window: the number of places along the contraction that form a window; 1 if steps do not take whole windows.
     padded: whether rows of tiles are padded against bank conflicts. skewed: whether four rows of a transposed tile are separated from
@@ -209,10 +233,10 @@ class DotChoice:
     moves_sums: whether accumulators are copied to other registers before they are stored.
     component_stores: whether tiles are arrays of vectors of which a thread writes single components.
     quads: whether four columns of the right operand are one load. along_k: whether four places along the contraction are. Both for
-        direct and shuffled products.
+        direct and shuffled products. units: see Units.
     """
 
-    method: Literal["tiled", "narrow", "direct", "shuffled"]
+    method: Literal["tiled", "narrow", "direct", "shuffled", "units"]
     tile: Tile
     layouts: tuple[Layout, ...] = ()
     window: int = 1
@@ -229,6 +253,7 @@ class DotChoice:
     component_stores: bool = False
     quads: bool = False
     along_k: bool = False
+    units: Units | None = None
 
     def __str__(self) -> str:
         marks = {
@@ -240,6 +265,7 @@ class DotChoice:
             "scalar sums": self.scalar_sums,
             "loads of 4 columns": self.quads,
             "loads of 4 places": self.along_k,
+            str(self.units): self.units is not None,
         }
         of = [" x ".join(self.layouts)] if self.layouts else []
         return ", ".join([f"{self.method} {self.tile}", *of, *(mark for mark, holds in marks.items() if holds)])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ..graph.index import Index, flatten, unflatten, variable
 from ..graph.node import Node
@@ -18,10 +17,10 @@ from ..primitives.call import Call
 from ..primitives.elementwise import Elementwise
 from ..symbolic_sizes import divides, hint, varies
 from ..target import Target
-from . import tiles
+from . import matrix_units, tiles
 from .choices import CallChoice, Choice, DotChoice, Layout, MapChoice, Part, RowChoice, Tile
 from .groups import Group, behind_reshapes, reduce_index, row_position, row_recorder
-from .layouts import IndexOf, IsBuffer, layout_of, reads_quads
+from .layouts import IndexOf, IsBuffer, OperandIndex, layout_of, reads_quads
 from .products import Product
 from .render import LANE, LANES, Recorder, lane_variable, math_functions
 from .rounds import MOST_ROUNDS, rounds_within
@@ -226,29 +225,10 @@ SHORT_STEP = 8  # up to which steps load without asking whether there is a next 
 HALF_BANKS = 4  # so many neighbours along k, stored side by side, meet in half of the banks
 
 
-class OperandIndex(NamedTuple):
-    """Where elements of a product's operands are. columns: of all results of a product: where all samples have one left operand (then
-    there is one batch), more than the n of a sample."""
-
-    batches: int
-    columns: int
-    n: int
-
-    @property
-    def batch(self) -> Index:
-        return variable("b", self.batches)
-
-    def left(self, row: Index, k: Index) -> tuple[Index, ...]:
-        return self.batch, row, k
-
-    def right(self, column: Index, k: Index) -> tuple[Index, ...]:
-        if self.columns != self.n:
-            return column // self.n, k, column % self.n
-        return self.batch, k, column
-
-
 def _dots(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[DotChoice]:
-    return [_Dot(part, target, is_buffer).choice() for part in parts]
+    dots = [_Dot(part, target, is_buffer) for part in parts]
+    units = [choice for dot in dots if (choice := dot.on_units()) is not None]
+    return units if len(units) == len(dots) else [dot.choice() for dot in dots]
 
 
 class _Dot:
@@ -273,6 +253,10 @@ class _Dot:
         if tile.narrow:
             return DotChoice("narrow", tile, window=product.window)
         return self._tiled(tile)
+
+    def on_units(self) -> DotChoice | None:
+        """The choice of a product that matrix units multiply; None of others."""
+        return matrix_units.choice_of(self.dot, self.product, self.index, self.target, self.is_buffer)
 
     def _method(self) -> str:
         """The method of a matrix multiplication without tiles; "" for a tiled one."""

@@ -47,6 +47,7 @@ def finish(
     threads: int,
     workgroups: int,
     body: list[str],
+    enables: str = "",
     globals_: str = "",
     arguments: str = "",
     shape: str,
@@ -67,6 +68,7 @@ def finish(
     origin = "; ".join(describe(n) for n in group.roots).replace(MARK, "")
     source = (
         f"// {group.archetype}: {origin}\n"
+        + enables
         + "\n".join(declared)
         + "\n"
         + globals_

@@ -6,6 +6,7 @@ In: a node and an index into it. Out: the neighbours that one vector load covers
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ..graph.index import ZERO, Index, flatten, number, variable
 from ..graph.node import Node
@@ -17,6 +18,27 @@ from .render import LANE, LANES, Recorder, lane_variable
 
 IndexOf = Callable[[Index, Index], tuple[Index, ...]]  # from (free axis, k) to an index into the operand
 IsBuffer = Callable[[Node], bool]
+
+
+class OperandIndex(NamedTuple):
+    """Where elements of a product's operands are. columns: of all results of a product: where all samples have one left operand (then
+    there is one batch), more than the n of a sample."""
+
+    batches: int
+    columns: int
+    n: int
+
+    @property
+    def batch(self) -> Index:
+        return variable("b", self.batches)
+
+    def left(self, row: Index, k: Index) -> tuple[Index, ...]:
+        return self.batch, row, k
+
+    def right(self, column: Index, k: Index) -> tuple[Index, ...]:
+        if self.columns != self.n:
+            return column // self.n, k, column % self.n
+        return self.batch, k, column
 
 
 def layout_of(operand: Node, free: int, k: int, index: IndexOf, tile: Tile, window: int, is_buffer: IsBuffer) -> Layout:
@@ -33,14 +55,14 @@ def layout_of(operand: Node, free: int, k: int, index: IndexOf, tile: Tile, wind
     return "scalars along k" if _is_nearer_along_k(operand, k, index, is_buffer) else "scalars along free"
 
 
-def reads_quads(operand: Node, index: tuple[Index, ...], is_buffer: IsBuffer) -> bool:
-    """Whether one vector load covers the four neighbours that `index` numbers by its lane."""
+def reads_quads(operand: Node, index: tuple[Index, ...], is_buffer: IsBuffer, unit: int = LANES) -> bool:
+    """Whether one vector load covers the four neighbours that `index` numbers by its lane, and they begin at multiples of `unit`."""
     recorder = Recorder(is_buffer)
     recorder.pull(operand, index)
     splits = [flat.split(LANE) for _, flat in recorder.reads]
     if not splits or not any(s is not None and s[1] == 1 for s in splits):
         return False
-    return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(LANES))) for s in splits)
+    return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(unit))) for s in splits)
 
 
 class _Inside(Recorder):

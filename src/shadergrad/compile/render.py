@@ -356,7 +356,7 @@ class Binding:
 
     start: its first element that the kernel reads, rounded down; what comes before is not bound. wide: its elements are read two by
     two, as integers of 64 bits (`Traits.slow_loads`). Halves lie two to a word; shared: a thread writes one of a word, and another
-    thread the other, so that words are atomic.
+    thread the other, so that words are atomic. octets: they are declared eight to a vec4<u32>, for threads that load 16 bytes.
     """
 
     name: str
@@ -366,6 +366,7 @@ class Binding:
     start: int = 0
     wide: bool = False
     shared: bool = False
+    octets: bool = False
 
     @property
     def is_half(self) -> bool:
@@ -387,6 +388,8 @@ class Binding:
         if self.wide:
             return "vec2<u64>"
         if self.is_half:
+            if self.octets:
+                return "vec4<u32>"
             return "atomic<u32>" if self.shared else "vec2<u32>" if self.vectorized else "u32"
         return f"vec4<{self.stored}>" if self.vectorized else self.stored
 
@@ -435,6 +438,8 @@ class Renderer(Puller):
         self.reports_once = False
         self.tiled: dict[tuple[int, Index], str] = {}  # reads that were made before, and where their value is now
         self.branching = False
+        self.packed = 0  # halves of a load that gives their bits; 0: loads give float32
+        self._packed: set[int] = set()  # accesses that do
         self._branches = 0
         self._accesses: list[tuple[Binding, Index, Index | None]] = []
         self._names = 0
@@ -633,10 +638,14 @@ class Renderer(Puller):
         vector = quad is not None
         binding.vectorized |= vector
         token = f"@{len(self._accesses)}@"
+        packed = bool(self.packed) and binding.is_half
+        if packed:
+            self._packed.add(len(self._accesses))
+            binding.octets |= self.packed > LANES
         self._accesses.append((binding, flat, quad))
         if binding.node.dtype is bool_:
             token = f"({token} != {'vec4<u32>(0u)' if vector else '0u'})"
-        key = ("load", id(binding.node), flat, vector)
+        key = ("load", id(binding.node), flat, vector, packed)
         depth = self.depth_of([quad] if quad is not None else [flat])
         if self._branches:  # it is only safe here
             depth = len(self.scopes) - 1
@@ -687,12 +696,14 @@ class Renderer(Puller):
         self._choose_starts()
         for binding, _, _ in self._accesses:
             binding.wide = self.wide and binding.vectorized and not binding.written and not binding.is_half
+            binding.octets = binding.octets and not binding.written
 
         def access(match: re.Match[str]) -> str:
             binding, flat, quad = self._accesses[int(match[1])]
             flat = flat - binding.start
             if binding.is_half:
-                return self._load_halves(binding, flat, None if quad is None else quad - binding.start // LANES)
+                quad = None if quad is None else quad - binding.start // LANES
+                return self._load_halves(binding, flat, quad, int(match[1]) in self._packed)
             if binding.wide:
                 return self._wide_access(binding, flat, None if quad is None else quad - binding.start // LANES)
             if quad is not None:
@@ -707,28 +718,37 @@ class Renderer(Puller):
 
         return re.sub(r"@(\d+)@", access, re.sub(r"@(\d+):(.*?)@", write, text))
 
-    def _load_halves(self, binding: Binding, flat: Index, quad: Index | None) -> str:
-        """An element, or four of them, of a buffer of halves, as float32."""
+    def _load_halves(self, binding: Binding, flat: Index, quad: Index | None, packed: bool) -> str:
+        """An element, or four of them, of a buffer of halves, as float32; packed: as bits, in a word or in two."""
         kind = binding.node.dtype.name
 
         def word(place: Index) -> str:
             if binding.shared:
                 return f"atomicLoad(&{binding.name}[{render(place)}])"
+            if binding.octets:
+                return f"{binding.name}[{render(place // LANES)}][{render(place % LANES)}]"
             return (
                 f"{binding.name}[{render(place // 2)}][{render(place % 2)}]"
                 if binding.vectorized
                 else f"{binding.name}[{render(place)}]"
             )
 
+        if quad is None and packed:
+            return f"(({word(flat // 2)} >> (16u * u32({render(flat % 2)}))) & 0xffffu)"
         if quad is None:
             self.functions.add(f"sg_one_{kind}")
             return f"sg_one_{kind}({word(flat // 2)}, {render(flat % 2)})"
-        self.functions.add(f"sg_four_{kind}")
         words = (
             f"vec2<u32>({word(quad * 2)}, {word(quad * 2 + 1)})"
-            if binding.shared
+            if binding.shared or binding.octets
             else f"{binding.name}[{render(quad)}]"
         )
+        half = quad % 2
+        if binding.octets and not half.terms:
+            words = f"{binding.name}[{render(quad // 2)}].{'zw' if half.constant else 'xy'}"
+        if packed:
+            return words
+        self.functions.add(f"sg_four_{kind}")
         return f"sg_four_{kind}({words})"
 
     def _store_halves(self, binding: Binding, flat: Index, quad: Index | None, value: str) -> str:

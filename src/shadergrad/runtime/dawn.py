@@ -96,8 +96,10 @@ class DawnDevice(NativeDevice):
         wanted = [lib.WGPUFeatureName_ImplicitDeviceSynchronization]  # several threads compile
         if "timestamp-query" in found.features:
             wanted.append(lib.WGPUFeatureName_TimestampQuery)
-        if wish.shares_loads:
+        if wish.shares_loads or wish.uses_matrices:
             wanted.append(lib.WGPUFeatureName_Subgroups)
+        if wish.uses_matrices:
+            wanted += [lib.WGPUFeatureName_ShaderF16, lib.WGPUFeatureName_ChromiumExperimentalSubgroupMatrix]
         kept: list[Any] = []
         toggles = _helpers.new_toggles_struct(() if wish.checked else UNCHECKED, COARSE, kept)
         return self.header.request_device(there._internal, wish, wanted, self.events, toggles)

@@ -73,12 +73,13 @@ class Found:
 @dataclass(frozen=True)
 class Wish:
     """How a device is opened. limits: those to lower, by WebGPU's names. in_flight: submissions before the host waits. shares_loads:
-    kernels use subgroup operations. checked: kernels have bounds checks."""
+    kernels use subgroup operations. checked: kernels have bounds checks. uses_matrices: kernels use float16 and matrix units."""
 
     limits: Mapping[str, int]
     in_flight: int
     shares_loads: bool = False
     checked: bool = False
+    uses_matrices: bool = False
 
 
 class Device(Protocol):

@@ -397,7 +397,8 @@ class WebGPUDevice(Gpu):
     # --- within
 
     def _open(self, adapter: AdapterInfo, found: Found) -> Device:
-        wish = wish_of(self._settings, adapter.target.traits.slow_loads)
+        target = adapter.target
+        wish = wish_of(self._settings, target.traits.slow_loads, target.f16 and bool(target.matrices))
         try:
             with open_quietly():
                 return implementation(adapter.implementation).open_device(found, wish)
@@ -532,9 +533,9 @@ class WebGPUDevice(Gpu):
         )
 
 
-def wish_of(settings: Config, shares_loads: bool = False) -> Wish:
+def wish_of(settings: Config, shares_loads: bool = False, uses_matrices: bool = False) -> Wish:
     """How a device is opened."""
-    return Wish(portable_overrides(settings), settings.in_flight, shares_loads, settings.checked)
+    return Wish(portable_overrides(settings), settings.in_flight, shares_loads, settings.checked, uses_matrices)
 
 
 @cache

@@ -6,7 +6,7 @@ from ...choices import Choice, DotChoice
 from ...groups import Group
 from ...kernel import Rendered, finish, indent, workgroup_index
 from ...render import LANES, Renderer, Scope
-from . import direct, loop, narrow, results, slices
+from . import direct, loop, narrow, results, slices, units
 from .operands import Operand
 from .product import ProductWriter
 
@@ -17,6 +17,7 @@ METHODS = {
     "narrow": "narrow",
     "direct": "direct",
     "shuffled": "direct",
+    "units": "units",
 }  # in the line that `explain` shows
 
 
@@ -51,7 +52,10 @@ def render_dot(group: Group, choice: Choice, r: Renderer) -> Rendered:
         threads=first.tile.threads,
         workgroups=total,
         body=body,
-        globals_="".join(operand.declaration() for operand in tiles.values()) + narrow.declaration(first),
+        enables=units.enables(products),
+        globals_=units.declarations(products)
+        + "".join(operand.declaration() for operand in tiles.values())
+        + narrow.declaration(first),
         arguments=SUBGROUP if any(w.choice.method == "shuffled" for w in products) else "",
         shape=" + ".join(map(_shape, products)),
         flops=sum(w.flops for w in products),
@@ -81,6 +85,8 @@ def _write(w: ProductWriter, number: str, alone: bool) -> tuple[Operand, ...]:
     if w.choice.method == "narrow":
         narrow.columns(w)
         return ()
+    if w.choice.method == "units":
+        return units.write(w)
     _places(w)
     for i in range(t.tm):
         for j in range(t.tn // LANES):

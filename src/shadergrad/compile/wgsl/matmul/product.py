@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from ....graph.index import Index, opaque
 from ....symbolic_sizes import divides
 from ...choices import DotChoice
-from ...choose import OperandIndex
 from ...groups import Group
 from ...kernel import indent
+from ...layouts import OperandIndex
 from ...products import Product
 from ...render import Renderer
 

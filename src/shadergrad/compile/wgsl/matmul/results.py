@@ -34,7 +34,7 @@ def write(w: ProductWriter) -> None:
             r.line(f"let m_{i} = m0 + ({i // LANES * rows} + tm) * {LANES} + {i % LANES};")
         for j in range(t.tn // LANES):
             for e in range(1 if vector else LANES):
-                _result(w, i, j, e, vector)
+                result(w, i, j, e, vector)
 
 
 def _row_by_row(w: ProductWriter, vector: bool) -> None:
@@ -50,14 +50,14 @@ def _row_by_row(w: ProductWriter, vector: bool) -> None:
     for j in quads:
         for i in some:
             for e in range(1 if vector else LANES):
-                _result(w, i, j, e, vector)
+                result(w, i, j, e, vector)
         for i in range(t.tm - len(some)):
             r.line(f"c_{i}_{j} = c_{i + len(some)}_{j};")
     r.line(f"let rows = {t.tm} * min(i32(subgroup_size), 1);", len(r.scopes) - 2)
     w.close_loop(f"for (var row = 0; row < rows; row += {len(some)})")
 
 
-def _result(w: ProductWriter, i: int, j: int, e: int, vector: bool) -> None:
+def result(w: ProductWriter, i: int, j: int, e: int, vector: bool) -> None:
     """The roots at one place, or at four neighbours, where that is within the product."""
     r, t = w.r, w.tile
     checks = []

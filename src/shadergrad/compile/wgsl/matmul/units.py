@@ -1,0 +1,246 @@
+"""Products of float16 on matrix units: WGSL's chromium_experimental_subgroup_matrix.
+
+Steps along the contraction bring a tile of each operand into workgroup memory as float16, in the order in which it lies in memory: an
+instruction reads either order. Each subgroup accumulates a block of results in matrices; then it passes them, a row of matrices at a
+time, through workgroup memory to its threads, which compute and store what follows as after any other product.
+https://github.com/gpuweb/gpuweb/blob/main/proposals/subgroup-matrix.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ....dtypes import float32
+from ....graph.node import Node
+from ....symbolic_sizes import divides
+from ...choices import Layout, Units
+from ...layouts import IndexOf
+from ...matrix_units import half_behind
+from ...render import LANES, lane_variable
+from . import results
+from .operands import Operand
+from .product import ProductWriter
+
+ENABLES = (
+    "enable f16;\nenable subgroups;\nenable chromium_experimental_subgroup_matrix;\n"
+    # threads of a subgroup have one subgroup's number, but no compiler knows
+    "diagnostic(off, chromium.subgroup_matrix_uniformity);\n"
+)
+
+
+class Halves(Operand):
+    """A tile of float16 with rows along the axis along which the operand is loaded, `width` elements at a time. Past the end of the
+    contraction it is zero."""
+
+    writes_components = False
+
+    def __init__(self, w: ProductWriter, name: str, layout: Layout, width: int, packed: bool) -> None:
+        t, left = w.tile, name == "a"
+        node: Node = w.dot.inputs[0 if left else 1]
+        free, tile_free = (w.m, t.bm) if left else (w.columns, t.bn)
+        index: IndexOf = w.index.left if left else w.index.right
+        super().__init__(w, node, name, free, tile_free, "m0" if left else "n0", index)
+        self.width, self.packed, self.along_k = width, packed, not layout.endswith("along free")
+
+    @property
+    def units(self) -> Units:
+        assert self.kernel.choice.units is not None
+        return self.kernel.choice.units
+
+    @property
+    def row_length(self) -> int:
+        """Elements of a row of the tile."""
+        return self.kernel.tile.bk if self.along_k else self.tile_free
+
+    @property
+    def pitch(self) -> int:
+        """Elements from a row to the next."""
+        return self.row_length + self.units.padding
+
+    @property
+    def count(self) -> int:
+        return self.kernel.tile.bk * self.tile_free // self.width
+
+    @property
+    def held(self) -> int:
+        """Elements in workgroup memory."""
+        return (self.tile_free if self.along_k else self.kernel.tile.bk) * self.pitch
+
+    def declaration(self) -> str:
+        return f"var<workgroup> tile_{self.name}: array<f16, {self.held}>;\n"
+
+    def fetch(self) -> None:
+        self.fetched: list[tuple[str, list[str]]] = []
+        with self._as_bits():
+            if self.width > 1:
+                self.fetched = [self._fetch(part) for part in range(self.parts)]
+            else:
+                with self.kernel.single():
+                    self.fetched = [self._fetch(part) for part in range(self.parts)]
+
+    @contextmanager
+    def _as_bits(self) -> Iterator[None]:
+        """Meanwhile halves are loaded as bits, if they go to the tile as they are."""
+        r = self.kernel.r
+        cast = half_behind(self.node, r.is_buffer)
+        if not self.packed or cast is None:
+            yield
+            return
+        (source,) = cast.inputs
+        r.packed, r.local[id(cast)] = self.width, lambda index: r.pull(source, index)
+        yield
+        r.packed = 0
+        del r.local[id(cast)]
+
+    def _fetch(self, part: int) -> tuple[str, list[str]]:
+        """Loads a part; gives its place in the tile, and the bits of its elements: a word for one, two for four."""
+        w, width = self.kernel, self.width
+        slow, fast = self.divided(part, self.row_length // width)
+        exact_k = divides(w.tile.bk, w.k)
+        shift = width.bit_length() - 1
+        if self.along_k:
+            free = self.clamped_free(slow)
+            k0 = f"(k0 >> {shift}u)" if shift else "k0"
+            k, ok = w.clamped(f"{k0} + {fast}", w.k // width, exact_k, "q")
+            k = k * width
+        else:
+            exact = divides(self.tile_free, self.free)
+            free, _ = w.clamped(f"{self.start} / {width} + {fast}", self.free // width, exact, "q")
+            free = free * width
+            k, ok = w.clamped(f"k0 + {slow}", w.k, exact_k, "step")
+        found = []
+        for first in range(0, width, LANES):
+            lane = lane_variable() + first if width > 1 else 0
+            at = self.index(free, k + lane) if self.along_k else self.index(free + lane, k)
+            found.append(self._bits(w.r.pull(self.node, at), ok))
+        return self.place(f"{slow} * {self.pitch} + {fast} * {width}"), found
+
+    def _bits(self, value: str, ok: str | None) -> str:
+        r, vector = self.kernel.r, self.width > 1
+        if not self.packed:
+            function = "sg_words_float16" if vector else "sg_bits_float16"
+            r.functions.add(function)
+            value = f"{function}({r.as_vector(value, float32) if vector else value})"
+        if ok is None:
+            return value
+        return f"select({'vec2<u32>()' if vector else '0u'}, {value}, {ok})"
+
+    def store(self) -> list[str]:
+        lines = []
+        for part, (place, found) in enumerate(self.fetched):
+            for quad, bits in enumerate(found):
+                name = f"half_{self.name}_{part}_{quad}"
+                if self.width == 1:
+                    lines.append(f"tile_{self.name}[{place}] = bitcast<vec2<f16>>({bits}).x;")
+                    continue
+                lines.append(f"let {name} = bitcast<vec4<f16>>({bits});")
+                lines += (f"tile_{self.name}[{place} + {quad * LANES + e}] = {name}[{e}];" for e in range(LANES))
+        return lines
+
+    def matrix(self, kind: str, block: str, k: int) -> str:
+        """The matrix at a place along the free axis, and at another along k."""
+        place = f"{block} * {self.pitch} + {k}" if self.along_k else f"{k * self.pitch} + {block}"
+        column_major = self.along_k is (self.name == "b")
+        return (
+            f"subgroupMatrixLoad<{kind}>(&tile_{self.name}, u32({place}), {str(column_major).lower()}, {self.pitch}u)"
+        )
+
+
+def enables(products: Sequence[ProductWriter]) -> str:
+    """The directives of a kernel with such products; "" of one without."""
+    return ENABLES if any(w.choice.units for w in products) else ""
+
+
+def declarations(products: Sequence[ProductWriter]) -> str:
+    """Names of matrix types, and workgroup memory for sums."""
+    own = [(w, w.choice.units) for w in products if w.choice.units is not None]
+    if not own:
+        return ""
+    _, u = own[0]
+    room = max(_scratch(units) * w.tile.threads // units.subgroup for w, units in own)
+    return (
+        f"alias Left = subgroup_matrix_left<f16, {u.k}, {u.m}>;\n"
+        f"alias Right = subgroup_matrix_right<f16, {u.n}, {u.k}>;\n"
+        f"alias Sums = subgroup_matrix_result<f32, {u.n}, {u.m}>;\n"
+        f"var<workgroup> sums: array<f32, {room}>;\n"
+    )
+
+
+def _scratch(units: Units) -> int:
+    """Words of a subgroup's sums on their way to its threads: a row of matrices."""
+    return units.m * _across(units)
+
+
+def _across(units: Units) -> int:
+    return units.columns + LANES
+
+
+def write(w: ProductWriter) -> tuple[Operand, ...]:
+    """Writes the statements of a product from where its tile's place is known. Returns the operands."""
+    u, t, r = w.choice.units, w.tile, w.r
+    assert u is not None
+    operands = tuple(
+        Halves(w, name, layout, width, packed)
+        for name, layout, width, packed in zip("ab", w.choice.layouts, u.widths, u.packed, strict=True)
+    )
+    r.line(f"let subgroup = id / {u.subgroup};")
+    r.line(f"let lane = id % {u.subgroup};")
+    r.line(f"let block_m = subgroup / {t.bn // u.columns} * {u.rows};")
+    r.line(f"let block_n = subgroup % {t.bn // u.columns} * {u.columns};")
+    down, across = range(u.rows // u.m), range(u.columns // u.n)
+    for i in down:
+        for j in across:
+            r.line(f"var sum_{i}_{j} = Sums();")
+    first, last = w.stretch()
+    r.open("k0")
+    for operand in operands:
+        operand.fetch()
+    r.line("workgroupBarrier();")
+    for operand in operands:
+        for line in operand.store():
+            r.line(line)
+    r.line("workgroupBarrier();")
+    for k in range(0, t.bk, u.k):
+        _multiply(w, operands, k)
+    w.close_loop(f"for (var k0 = {first}; k0 < {last}; k0 += {t.bk})")
+    _results(w)
+    return operands
+
+
+def _multiply(w: ProductWriter, operands: Sequence[Halves], k: int) -> None:
+    """The instructions of one place along the contraction."""
+    u, r = w.choice.units, w.r
+    assert u is not None
+    left, right = operands
+    for j in range(u.columns // u.n):
+        r.line(f"let right_{k}_{j} = {right.matrix('Right', f'(block_n + {j * u.n})', k)};")
+    for i in range(u.rows // u.m):
+        r.line(f"let left_{k}_{i} = {left.matrix('Left', f'(block_m + {i * u.m})', k)};")
+        for j in range(u.columns // u.n):
+            r.line(f"sum_{i}_{j} = subgroupMatrixMultiplyAccumulate(left_{k}_{i}, right_{k}_{j}, sum_{i}_{j});")
+
+
+def _results(w: ProductWriter) -> None:
+    """The results of a block, a row of matrices at a time: its threads take four neighbours each."""
+    u, r = w.choice.units, w.r
+    assert u is not None
+    vector, quads, pitch = divides(LANES, w.n), u.columns // LANES, _across(u)
+    r.lanes = LANES if vector else 1
+    r.line(f"let own = subgroup * {_scratch(u)};")
+    for i in range(u.rows // u.m):
+        if i:
+            r.line("workgroupBarrier();")
+        for j in range(u.columns // u.n):
+            r.line(f"subgroupMatrixStore(&sums, u32(own + {j * u.n}), sum_{i}_{j}, false, {pitch}u);")
+        r.line("workgroupBarrier();")
+        r.open("m_0", "n_0", "c_0_0")
+        r.line(f"let row = turn / {quads};")
+        r.line(f"let column = turn % {quads} * {LANES};")
+        r.line(f"let at = own + row * {pitch} + column;")
+        r.line(f"let c_0_0 = vec4<f32>({', '.join(f'sums[at + {e}]' for e in range(LANES))});")
+        r.line(f"let m_0 = m0 + block_m + {i * u.m} + row;")
+        r.line("let n_0 = n0 + block_n + column;")
+        for e in range(1 if vector else LANES):
+            results.result(w, 0, 0, e, vector)
+        w.close_loop(f"for (var turn = lane; turn < {u.m * quads}; turn += {u.subgroup})")
