@@ -184,7 +184,8 @@ class Families:
     def _opened(
         self, kernel: Kernel, head: str, body: str, numbers: Numbers, places: tuple[int, ...], family: int
     ) -> Opened:
-        if not places or len(places) > MOST_NUMBERS:
+        # matrix units take their strides from the text, and kernels for them exist only for sizes that do not vary
+        if not places or len(places) > MOST_NUMBERS or "\nenable " in head:
             return Opened(kernel, numbers, (), family)
         made = _with_uniforms(kernel, head, _with_open(body, places), len(places))
         if kernel.archetype == "call":  # written by hand: its numbers may stand where WGSL wants constants
