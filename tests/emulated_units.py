@@ -48,7 +48,7 @@ def emulated(text: str) -> str:
     text = re.sub(r"alias Sums = .*?;", "alias Sums = mat2x4<f32>;", text)
     text = re.sub(r"bitcast<vec4<f16>>\((.*)\);", r"sg_four_float16(\1);", text)
     text = re.sub(r"bitcast<vec2<f16>>\((.*)\)\.x;", r"sg_one_float16(\1, 0);", text)
-    text = re.sub(r"subgroupMatrixLoad<\w+>\(&tile_\w, ", "placed(", text)
+    text = re.sub(r"subgroupMatrixLoad<\w+, (\w+)>\(&tile_(\w), ", r"placed_\1(", text)
     text = text.replace("subgroupMatrixMultiplyAccumulate(", "multiply(lane, ")
     text = re.sub(r"subgroupMatrixStore\(&sums, (.*), false, (\d+u)\);", r"keep(lane, \1, \2);", text)
     library = functions_text({"sg_four_float16", "sg_one_float16"})

@@ -228,7 +228,7 @@ HALF_BANKS = 4  # so many neighbours along k, stored side by side, meet in half 
 def _dots(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[DotChoice]:
     dots = [_Dot(part, target, is_buffer) for part in parts]
     units = [choice for dot in dots if (choice := dot.on_units()) is not None]
-    return units if len(units) == len(dots) else [dot.choice() for dot in dots]
+    return matrix_units.alike(units) if len(units) == len(dots) else [dot.choice() for dot in dots]
 
 
 class _Dot:

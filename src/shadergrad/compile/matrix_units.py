@@ -23,6 +23,8 @@ from .render import LANES, lane_variable
 OCTET = 8  # halves of 16 bytes
 GRID = (2, 2)  # subgroups of a workgroup
 PADDING = OCTET
+VECTORS = True
+JOINED = 64  # columns of sums that go through workgroup memory at a time
 WIDEST = 16  # columns of an instruction
 LEAST = 32  # rows, columns and places of a product
 SMALLEST = 1 << 21  # multiplications
@@ -59,10 +61,18 @@ def choice_of(
         matrices.k,
         subgroup=target.subgroups[0],
         padding=PADDING,
+        vectors=VECTORS,
         widths=(widths[0], widths[1]),
         packed=(packed[0] is not None, packed[1] is not None),
     )
     return _best(product, step, layouts, units, target)
+
+
+def alike(choices: list[DotChoice]) -> list[DotChoice]:
+    """The choices of products that share a dispatch and its workgroup memory: loads are as wide as those of all."""
+    own = [c.units for c in choices if c.units is not None]
+    left, right = (min(u.widths[side] for u in own) for side in (0, 1))
+    return [replace(c, units=replace(u, widths=(left, right))) for c, u in zip(choices, own, strict=True)]
 
 
 def _matrices(target: Target) -> Matrices | None:
@@ -114,7 +124,13 @@ def _best(
     """The choice with the tile of the least estimated time among those for which workgroup memory has room."""
     found: list[tuple[float, DotChoice]] = []
     for (bm, bn), relative in TILES.items():
-        choice = with_tile(bm, bn, step, layouts, replace(units, rows=bm // GRID[0], columns=bn // GRID[1]))
+        choice = with_tile(
+            bm,
+            bn,
+            step,
+            layouts,
+            replace(units, rows=bm // GRID[0], columns=bn // GRID[1], joined=min(JOINED, bn // GRID[1])),
+        )
         if workgroup_bytes(choice) > target.max_workgroup_storage:
             continue
         tile = choice.tile
@@ -143,4 +159,4 @@ def workgroup_bytes(choice: DotChoice) -> int:
     for layout, free in zip(choice.layouts, (t.bm, t.bn), strict=True):
         rows, along = (t.bk, free) if layout == "along free" else (free, t.bk)
         halves += rows * (along + units.padding)
-    return 2 * halves + 4 * t.threads // units.subgroup * units.m * (units.columns + LANES)
+    return 2 * halves + 4 * t.threads // units.subgroup * units.m * (units.joined + LANES)

@@ -52,14 +52,30 @@ def _adapters() -> list[Any]:
 def enumerate_adapters() -> list[Found]:
     """The adapters, in Dawn's order; `raw` is the place in it."""
     found = _adapters()
-    return [Found(a.info, a.limits, frozenset(a.features), _matrices(a), i) for i, a in enumerate(found)]
+    return [Found(_info(a), a.limits, frozenset(a.features), _matrices(a), i) for i, a in enumerate(found)]
+
+
+def _info(adapter: Any) -> dict[str, Any]:
+    """What the adapter tells of itself. wgpudawn gives WebGPU's bounds for the sizes of its subgroups, the adapter its own; kernels for
+    matrix units run with those that the units tell."""
+    own = HEADER.ffi.new("WGPUAdapterInfo *")
+    HEADER.lib.wgpuAdapterGetInfo(adapter._internal, own)
+    least, most = own.subgroupMinSize, own.subgroupMaxSize
+    HEADER.lib.wgpuAdapterInfoFreeMembers(own[0])
+    if told := _configurations(adapter):
+        least, most = min(c["min_subgroup_size"] for c in told), max(c["max_subgroup_size"] for c in told)
+    return {**adapter.info, "stackgroup_min_size": least, "stackgroup_max_size": most}
+
+
+def _configurations(adapter: Any) -> list[dict[str, Any]]:
+    if MATRICES not in adapter.features:
+        return []
+    return extras.get_adapter_properties(adapter).get("subgroup_matrix_configs", [])
 
 
 def _matrices(adapter: Any) -> tuple[Matrices, ...]:
     """The products of its matrix units, as the adapter tells them."""
-    if MATRICES not in adapter.features:
-        return ()
-    told = extras.get_adapter_properties(adapter).get("subgroup_matrix_configs", ())
+    told = _configurations(adapter)
     return tuple(
         Matrices(c["m"], c["n"], c["k"], str(c["component_type"]), str(c["result_component_type"])) for c in told
     )
@@ -91,7 +107,7 @@ class DawnDevice(NativeDevice):
 
     def _request(self, found: Found, wish: Wish) -> Any:
         lib, there = self.lib, dict(enumerate(_adapters())).get(found.raw)
-        if there is None or there.info != found.info:
+        if there is None or _info(there) != found.info:
             raise NativeError("it is there no more")
         wanted = [lib.WGPUFeatureName_ImplicitDeviceSynchronization]  # several threads compile
         if "timestamp-query" in found.features:

@@ -63,12 +63,18 @@ class Halves(Operand):
         return self.kernel.tile.bk * self.tile_free // self.width
 
     @property
+    def per(self) -> int:
+        """Elements of float16 in an element of the tile's array."""
+        return self.width if self.units.vectors else 1
+
+    @property
     def held(self) -> int:
-        """Elements in workgroup memory."""
-        return (self.tile_free if self.along_k else self.kernel.tile.bk) * self.pitch
+        """Elements of the tile's array."""
+        return (self.tile_free if self.along_k else self.kernel.tile.bk) * self.pitch // self.per
 
     def declaration(self) -> str:
-        return f"var<workgroup> tile_{self.name}: array<f16, {self.held}>;\n"
+        element = {8: "vec4<u32>", 4: "vec2<u32>", 1: "f16"}[self.per]
+        return f"var<workgroup> tile_{self.name}: array<{element}, {self.held}>;\n"
 
     def fetch(self) -> None:
         self.fetched: list[tuple[str, list[str]]] = []
@@ -114,7 +120,7 @@ class Halves(Operand):
             lane = lane_variable() + first if width > 1 else 0
             at = self.index(free, k + lane) if self.along_k else self.index(free + lane, k)
             found.append(self._bits(w.r.pull(self.node, at), ok))
-        return self.place(f"{slow} * {self.pitch} + {fast} * {width}"), found
+        return self.place(f"{slow} * {self.pitch // self.per} + {fast} * {width // self.per}"), found
 
     def _bits(self, value: str, ok: str | None) -> str:
         r, vector = self.kernel.r, self.width > 1
@@ -129,6 +135,10 @@ class Halves(Operand):
     def store(self) -> list[str]:
         lines = []
         for part, (place, found) in enumerate(self.fetched):
+            if self.per > 1:
+                whole = f"vec4<u32>({', '.join(found)})" if self.width > LANES else found[0]
+                lines.append(f"tile_{self.name}[{place}] = {whole};")
+                continue
             for quad, bits in enumerate(found):
                 name = f"half_{self.name}_{part}_{quad}"
                 if self.width == 1:
@@ -140,11 +150,14 @@ class Halves(Operand):
 
     def matrix(self, kind: str, block: str, k: int) -> str:
         """The matrix at a place along the free axis, and at another along k."""
-        place = f"{block} * {self.pitch} + {k}" if self.along_k else f"{k * self.pitch} + {block}"
-        column_major = self.along_k is (self.name == "b")
-        return (
-            f"subgroupMatrixLoad<{kind}>(&tile_{self.name}, u32({place}), {str(column_major).lower()}, {self.pitch}u)"
-        )
+        pitch = self.pitch // self.per
+        block = f"{block} / {self.per}" if self.per > 1 and not self.along_k else block
+        place = f"{block} * {pitch} + {k // self.per}" if self.along_k else f"{k * pitch} + {block}"
+        turned = self.along_k is (self.name == "b")
+        if not self.units.vectors:
+            return f"subgroupMatrixLoad<{kind}>(&tile_{self.name}, u32({place}), {str(turned).lower()}, {pitch}u)"
+        order = "col_major" if turned else "row_major"
+        return f"subgroupMatrixLoad<{kind}, {order}>(&tile_{self.name}, u32({place}), {pitch}u)"
 
 
 def enables(products: Sequence[ProductWriter]) -> str:
@@ -173,7 +186,7 @@ def _scratch(units: Units) -> int:
 
 
 def _across(units: Units) -> int:
-    return units.columns + LANES
+    return units.joined + LANES
 
 
 def write(w: ProductWriter) -> tuple[Operand, ...]:
@@ -225,22 +238,24 @@ def _results(w: ProductWriter) -> None:
     """The results of a block, a row of matrices at a time: its threads take four neighbours each."""
     u, r = w.choice.units, w.r
     assert u is not None
-    vector, quads, pitch = divides(LANES, w.n), u.columns // LANES, _across(u)
+    vector, quads, pitch = divides(LANES, w.n), u.joined // LANES, _across(u)
     r.lanes = LANES if vector else 1
     r.line(f"let own = subgroup * {_scratch(u)};")
     for i in range(u.rows // u.m):
-        if i:
+        for first in range(0, u.columns, u.joined):
+            if i or first:
+                r.line("workgroupBarrier();")
+            for j in range(u.joined // u.n):
+                sums = f"sum_{i}_{first // u.n + j}"
+                r.line(f"subgroupMatrixStore(&sums, u32(own + {j * u.n}), {sums}, false, {pitch}u);")
             r.line("workgroupBarrier();")
-        for j in range(u.columns // u.n):
-            r.line(f"subgroupMatrixStore(&sums, u32(own + {j * u.n}), sum_{i}_{j}, false, {pitch}u);")
-        r.line("workgroupBarrier();")
-        r.open("m_0", "n_0", "c_0_0")
-        r.line(f"let row = turn / {quads};")
-        r.line(f"let column = turn % {quads} * {LANES};")
-        r.line(f"let at = own + row * {pitch} + column;")
-        r.line(f"let c_0_0 = vec4<f32>({', '.join(f'sums[at + {e}]' for e in range(LANES))});")
-        r.line(f"let m_0 = m0 + block_m + {i * u.m} + row;")
-        r.line("let n_0 = n0 + block_n + column;")
-        for e in range(1 if vector else LANES):
-            results.result(w, 0, 0, e, vector)
-        w.close_loop(f"for (var turn = lane; turn < {u.m * quads}; turn += {u.subgroup})")
+            r.open("m_0", "n_0", "c_0_0")
+            r.line(f"let row = turn / {quads};")
+            r.line(f"let column = turn % {quads} * {LANES};")
+            r.line(f"let at = own + row * {pitch} + column;")
+            r.line(f"let c_0_0 = vec4<f32>({', '.join(f'sums[at + {e}]' for e in range(LANES))});")
+            r.line(f"let m_0 = m0 + block_m + {i * u.m} + row;")
+            r.line(f"let n_0 = n0 + block_n + {first} + column;")
+            for e in range(1 if vector else LANES):
+                results.result(w, 0, 0, e, vector)
+            w.close_loop(f"for (var turn = lane; turn < {u.m * quads}; turn += {u.subgroup})")

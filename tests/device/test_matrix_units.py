@@ -1,0 +1,151 @@
+"""Products on matrix units: what they give, on any adapter by the same kernels without the units, and which products they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from emulated_units import emulated
+from shadergrad.compile import matrix_units
+from shadergrad.compile.wgsl.matmul import kernel
+from shadergrad.drive import execute
+from shadergrad.runtime.device import get_device
+from shadergrad.target import ROWS, Matrices
+from shadergrad.testing import assert_close
+
+rng = np.random.default_rng(0)
+HALF = 2.0**-11  # of a rounding
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return rng.standard_normal(shape, dtype=np.float32).astype(np.float16)
+
+
+@pytest.fixture
+def units(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A device that takes kernels for matrix units, with small tiles; they run without units where it has none."""
+    gpu: Any = get_device(webgpu)
+    if not gpu.target.traits.unrolls:
+        pytest.skip("a browser's kernels have no matrix units")
+    if not gpu.target.matrices:
+        finish = kernel.finish
+
+        def without_units(*given: Any, **options: Any) -> Any:
+            made = finish(*given, **options)
+            return replace(made, kernel=replace(made.kernel, source=emulated(made.kernel.source)))
+
+        monkeypatch.setattr(kernel, "finish", without_units)
+        target = replace(
+            gpu.target,
+            traits=ROWS["discrete"],
+            max_workgroup_storage=32768,
+            f16=True,
+            subgroups=(32, 32),
+            matrices=(Matrices(16, 16, 16, "f16", "f32"),),
+        )
+        monkeypatch.setattr(gpu, "target", target)
+    monkeypatch.setattr(matrix_units, "TILES", {(32, 32): 1.0})
+    monkeypatch.setattr(matrix_units, "SMALLEST", 1)
+    monkeypatch.setattr(matrix_units, "LEAST", 1)
+    execute.programs.clear()
+    yield webgpu
+    execute.programs.clear()
+
+
+def results(call: Callable[..., Any], arrays: list[np.ndarray], device: str, kernels: int = 1) -> list[Any]:
+    """Of a compiled function whose products are all on units."""
+    step = sg.compile(call)
+    found = step(*(sg.tensor(a, device=device) for a in arrays))
+    dots = [k for k in step.plan.kernels if k.archetype == "dot"]
+    assert len(dots) == kernels
+    assert all(" units " in k.choice for k in dots)
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def assert_near(found: Any, exact: np.ndarray, size: np.ndarray) -> None:
+    """A sum in float32 of products whose sizes have this sum, rounded to the dtype of the result."""
+    rounding = HALF * np.abs(exact) if found.dtype is sg.float16 else 0
+    error = np.abs(found.float().numpy().astype(np.float64) - exact)
+    assert (error <= rounding + 2.0**-20 * size + 2.0**-24).all()
+
+
+@pytest.mark.parametrize("layout", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (64, 96, 64),
+        (40, 56, 72),  # tiles and steps that are not full, loads of eight
+        (36, 44, 52),  # of four
+        (33, 47, 51),  # of one
+        (32, 32, 2112),  # in parts
+    ],
+    ids=str,
+)
+def test_products(sizes: tuple[int, int, int], layout: str, units: str) -> None:
+    m, n, k = sizes
+    a, b = drawn(m, k), drawn(k, n)
+    laid = [np.ascontiguousarray(x.T) if name in layout else x for name, x in (("a", a), ("b", b))]
+    (found,) = results(lambda a, b: (a.T if "a" in layout else a) @ (b.T if "b" in layout else b), laid, units)
+    exact = a.astype(np.float64), b.astype(np.float64)
+    assert_near(found, exact[0] @ exact[1], np.abs(exact[0]) @ np.abs(exact[1]))
+
+
+def test_sums_are_kept_in_float32(units: str) -> None:
+    a, b = drawn(48, 200), drawn(200, 40)
+    (found,) = results(lambda a, b: a.float() @ b.float(), [a, b], units)
+    assert found.dtype is sg.float32
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    assert_near(found, a @ b, np.abs(a) @ np.abs(b))
+
+
+def test_infinities_and_small_numbers_go_to_tiles_as_they_are(units: str) -> None:
+    """Subnormal numbers as well, of a product with powers of two, which is exact; also of operands that a kernel computes."""
+    a = np.zeros((32, 32), np.float16)
+    a[np.arange(32), np.arange(32)] = 2.0 ** np.arange(-10, 6).repeat(2)
+    b = np.array([6e-8, 1e-5, 65504, -0.5, 6.1e-5], np.float16)[rng.integers(0, 5, (32, 32))]
+    b[3, 5] = -np.inf
+    with np.errstate(invalid="ignore"):
+        exact = (a.astype(np.float32)[..., None] * b.astype(np.float32)[None]).sum(1)
+    for call in (lambda a, b: a.float() @ b.float(), lambda a, b: (-a).float() @ (-b).float()):
+        assert_close(results(call, [a, b], units)[0].numpy(), exact, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3, 40, 24), (3, 24, 48)), ((1, 40, 24), (3, 24, 48)), ((2, 3, 33, 17), (2, 3, 17, 35))], ids=str
+)
+def test_batches(shapes: tuple[tuple[int, ...], ...], units: str) -> None:
+    a, b = (drawn(*shape) for shape in shapes)
+    (found,) = results(lambda a, b: a @ b, [a, b], units)
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    assert_near(found, a @ b, np.abs(a) @ np.abs(b))
+
+
+def test_epilogues(units: str) -> None:
+    """A bias, an activation, and a residual that is an operand, too, of which the product takes bits and the sum takes numbers."""
+    x, w, bias = drawn(40, 40), drawn(40, 40), drawn(40)
+    (found,) = results(
+        lambda x, w, bias: ((x.float() @ w.float().T + bias.float()).relu() + x.float()).half(), [x, w, bias], units
+    )
+    x, w, bias = (a.astype(np.float64) for a in (x, w, bias))
+    assert_near(found, np.maximum(x @ w.T + bias, 0) + x, np.abs(x) @ np.abs(w.T) + 1)
+
+
+def test_views_and_computed_operands(units: str) -> None:
+    a, b = drawn(50, 90), drawn(90, 60)
+    (found,) = results(lambda a, b: a[1:41, 8:72].relu() @ b[3:67, 16:56], [a, b], units)
+    a, b = np.maximum(a[1:41, 8:72], 0).astype(np.float64), b[3:67, 16:56].astype(np.float64)
+    assert_near(found, a @ b, np.abs(a) @ np.abs(b))
+
+
+def test_products_that_share_a_dispatch(units: str) -> None:
+    """Both gradients of a layer, of other sizes and layouts."""
+    g, w, x = drawn(104, 40), drawn(40, 56), drawn(104, 56)
+    found = results(lambda g, w, x: (g @ w, g.T @ x), [g, w, x], units)
+    g, w, x = (a.astype(np.float64) for a in (g, w, x))
+    for y, (a, b) in zip(found, ((g, w), (g.T, x)), strict=True):
+        assert_near(y, a @ b, np.abs(a) @ np.abs(b))
