@@ -5,11 +5,9 @@ SHADERGRAD_WEBGPU=dawn SHADERGRAD_CACHE=off python benchmarks/units.py
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Annotated, Any
 from unittest import mock
 
@@ -18,10 +16,9 @@ import typer
 
 import shadergrad as sg
 from device_time import commands_of, seconds
+from record import Folder, Measured, keep
 from shadergrad.compile import matrix_units
-from shadergrad.config import config
 from shadergrad.drive import execute
-from shadergrad.runtime.adapters import choose_adapter
 from shadergrad.runtime.device import get_device
 
 F = sg.nn.functional
@@ -152,76 +149,42 @@ SHAPES = (
     (768, 3072, 8192, False, True),
     (2048, 50257, 768, True, False),
 )
-Options = dict[str, Any]
-LARGE = {"TILES": {(128, 128): 1.0}}
-VARIANTS: dict[str, Options] = {
-    "128x128, steps of 32": {},
-    "tiles of float16": {"VECTORS": False},
-    "sums of 32 columns": {"JOINED": 32},
-    "steps of 64": {"STEPS": (64,), "JOINED": 32},
-    "steps of 16": {"STEPS": (16,)},
-    "no padding": {"PADDING": 0},
-    "padding of 16": {"PADDING": 16},
-    "no stripes": {"MANY_TILES": 1 << 30},
-    "128x256, 8 subgroups": {"TILES": {(128, 256): 1.0}, "GRID": (2, 4), "JOINED": 32},
-    "256x128, 8 subgroups": {"TILES": {(256, 128): 1.0}, "GRID": (4, 2), "JOINED": 32},
-    "128x128, 8 subgroups of 64x32": {"GRID": (2, 4), "JOINED": 32},
-    "16x8x16": {"WIDEST": 8},
-    "64x64": {"TILES": {(64, 64): 1.0}},
-    "128x64": {"TILES": {(128, 64): 1.0}},
-    "64x128": {"TILES": {(64, 128): 1.0}},
-    "64x64, steps of 64": {"TILES": {(64, 64): 1.0}, "STEPS": (64,)},
-    "128x128, steps of 64, 8 subgroups": {"GRID": (2, 4), "STEPS": (64,), "JOINED": 16},
-    "loads of 4": {"OCTET": 4, "PADDING": 8},
-}
-PROVEN = ("256x384x512", "bias", "260x516x132 T -", "257x259x261 - T", "a long contraction")
 
 
 @contextmanager
-def using(options: Options) -> Iterator[None]:
+def only(tile: matrix_units.Candidate) -> Iterator[None]:
+    """Meanwhile products have this tile."""
     execute.programs.clear()
-    with mock.patch.multiple(matrix_units, **{"VECTORS": True, **options}):
+    with mock.patch.object(matrix_units, "TILES", (tile,)):
         yield
     execute.programs.clear()
 
 
-def main(limit: Annotated[float, typer.Option(help="seconds after which nothing new begins")] = 80.0) -> None:
-    """Values first, then TFLOP/s of common shapes, then of other choices for two sizes."""
+def main(
+    limit: Annotated[float, typer.Option(help="seconds after which nothing new begins")] = 80.0, results: Folder = None
+) -> None:
+    """Values first, then TFLOP/s of common shapes, then of each tile for two sizes."""
     start = time.perf_counter()
-    device: Any = get_device("webgpu")
-    _, found = choose_adapter(0, config)
-    print({k: v for k, v in found.info.items() if v != ""}, sorted(found.features), found.matrices, flush=True)
-    if dawn := sys.modules.get("shadergrad.runtime.dawn"):
-        print([dawn._configurations(a) for a in dawn._adapters()][:1], flush=True)
-    target = device.target
-    print(
-        device.describe(),
-        f"float16 {target.f16}, subgroups {target.subgroups}, {target.max_workgroup_storage} bytes, {target.max_workgroup_invocations} threads, {target.traits.name}",
-        flush=True,
-    )
-    if target.matrices and target.subgroups != (32, 32):
-        print("WRONG SIZES OF SUBGROUPS; taken as 32", flush=True)
-        device.target = replace(target, subgroups=(32, 32))
-    fine = [check(*case) for case in CASES]
-    with using({"VECTORS": False}):
-        fine += [check(f"tiles of float16: {name}", *rest) for name, *rest in CASES if name.startswith(PROVEN)]
-    print(f"{'all right' if all(fine) else 'WRONG VALUES'} after {time.perf_counter() - start:.1f} s", flush=True)
-    tried = [("", {}, shape) for shape in SHAPES]
-    tried += [
-        (name, LARGE | options, (n, n, n, False, False)) for n in (4096, 2048) for name, options in VARIANTS.items()
-    ]
-    tried[6:6] = tried[len(SHAPES) : len(SHAPES) + 10]
-    for name, options, shape in tried:
+    target = get_device("webgpu").target
+    print(f"float16 {target.f16}, subgroups of {target.subgroups}, {target.matrices}", flush=True)
+    right = all([check(*case) for case in CASES])  # noqa: C419 - all of them, also after a wrong one
+    print(f"{'all right' if right else 'WRONG VALUES'} after {time.perf_counter() - start:.1f} s", flush=True)
+    found = []
+    for shape in SHAPES:
         if time.perf_counter() - start > limit:
             break
-        try:
-            with using(options):
-                speed, error, choice = rate(*shape)
-            told = f"{'x'.join(map(str, shape[:3]))}{' aT' * shape[4]}{' bT' * shape[3]}"
-            print(f"{speed:7.1f} TFLOP/s, error {error:.1e}: {told} {name or choice}", flush=True)
-        except Exception as e:
-            print(f"FAILED {shape} {name}: {type(e).__name__} {str(e)[:600]}", flush=True)
-    print(f"{time.perf_counter() - start:.1f} s")
+        speed, error, choice = rate(*shape)
+        name = f"{'x'.join(map(str, shape[:3]))}{' aT' * shape[4]}{' bT' * shape[3]} float16"
+        print(f"{speed:7.1f} TFLOP/s, error {error:.1e}: {name} {choice}", flush=True)
+        found.append(Measured(f"dot {name}", "rate", speed, "TFLOP/s"))
+    for n in (4096, 2048):
+        for tile in matrix_units.TILES:
+            if time.perf_counter() - start > limit:
+                break
+            with only(tile):
+                speed, error, _ = rate(n, n, n)
+            print(f"{speed:7.1f} TFLOP/s, error {error:.1e}: {n}x{n}x{n} {tile}", flush=True)
+    keep(results, "units", "webgpu", found)
 
 
 if __name__ == "__main__":

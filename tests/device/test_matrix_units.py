@@ -12,6 +12,7 @@ import pytest
 import shadergrad as sg
 from emulated_units import emulated
 from shadergrad.compile import matrix_units
+from shadergrad.compile.matrix_units import TILES, Candidate
 from shadergrad.compile.wgsl.matmul import kernel
 from shadergrad.drive import execute
 from shadergrad.runtime.device import get_device
@@ -43,13 +44,15 @@ def units(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> str:
         target = replace(
             gpu.target,
             traits=ROWS["discrete"],
-            max_workgroup_storage=32768,
+            max_workgroup_storage=49152,
             f16=True,
             subgroups=(32, 32),
             matrices=(Matrices(16, 16, 16, "f16", "f32"),),
         )
         monkeypatch.setattr(gpu, "target", target)
-    monkeypatch.setattr(matrix_units, "TILES", {(32, 32): 1.0})
+    monkeypatch.setattr(
+        matrix_units, "TILES", (Candidate(32, 32, 32, 2, 2, 1.0, 1), Candidate(32, 32, 16, 2, 2, 1.5, 1))
+    )
     monkeypatch.setattr(matrix_units, "SMALLEST", 1)
     monkeypatch.setattr(matrix_units, "LEAST", 1)
     execute.programs.clear()
@@ -93,6 +96,16 @@ def test_products(sizes: tuple[int, int, int], layout: str, units: str) -> None:
     (found,) = results(lambda a, b: (a.T if "a" in layout else a) @ (b.T if "b" in layout else b), laid, units)
     exact = a.astype(np.float64), b.astype(np.float64)
     assert_near(found, exact[0] @ exact[1], np.abs(exact[0]) @ np.abs(exact[1]))
+
+
+@pytest.mark.parametrize("tile", TILES, ids=lambda t: "x".join(map(str, t[:5])))
+def test_all_tiles(tile: Candidate, units: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which some reach beyond the product."""
+    monkeypatch.setattr(matrix_units, "TILES", (tile,))
+    a, b = drawn(tile.bm + 12, 72), drawn(tile.bn + 20, 72)
+    (found,) = results(lambda a, b: a @ b.T, [a, b], units)
+    a, b = a.astype(np.float64), b.T.astype(np.float64)
+    assert_near(found, a @ b, np.abs(a) @ np.abs(b))
 
 
 def test_sums_are_kept_in_float32(units: str) -> None:

@@ -196,8 +196,7 @@ class Units:
 
     m, n, k: of an instruction. rows, columns: of the results of a subgroup, which takes whole instructions. subgroup: its threads.
     padding: halves between the rows of operands' tiles. widths: elements of a load of both operands, 8, 4 or 1. packed: whether both are
-    halves in memory that go to their tiles as they are. vectors: whether tiles are arrays of what a load gives, 16 or 8 bytes; else of
-    float16. joined: columns of sums that go through workgroup memory at a time.
+    halves in memory that go to their tiles as they are. joined: columns of sums that go through workgroup memory at a time.
     """
 
     m: int
@@ -209,8 +208,7 @@ class Units:
     padding: int = 8
     widths: tuple[int, int] = (8, 8)
     packed: tuple[bool, bool] = (True, True)
-    vectors: bool = True
-    joined: int = 64
+    joined: int = 32
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k} units, {self.rows}x{self.columns} a subgroup, loads of {self.widths[0]} and {self.widths[1]}"

@@ -227,8 +227,9 @@ HALF_BANKS = 4  # so many neighbours along k, stored side by side, meet in half 
 
 def _dots(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[DotChoice]:
     dots = [_Dot(part, target, is_buffer) for part in parts]
-    units = [choice for dot in dots if (choice := dot.on_units()) is not None]
-    return matrix_units.alike(units) if len(units) == len(dots) else [dot.choice() for dot in dots]
+    units = [choice for dot in dots if (choice := dot.on_units(len(dots) == 1)) is not None]
+    together = matrix_units.alike(units, target) if len(units) == len(dots) else None
+    return together or [dot.choice() for dot in dots]
 
 
 class _Dot:
@@ -254,9 +255,9 @@ class _Dot:
             return DotChoice("narrow", tile, window=product.window)
         return self._tiled(tile)
 
-    def on_units(self) -> DotChoice | None:
-        """The choice of a product that matrix units multiply; None of others."""
-        return matrix_units.choice_of(self.dot, self.product, self.index, self.target, self.is_buffer)
+    def on_units(self, alone: bool) -> DotChoice | None:
+        """The choice of a product that matrix units multiply; None of others. alone: it has a dispatch to itself."""
+        return matrix_units.choice_of(self.dot, self.product, self.index, self.target, self.is_buffer, alone)
 
     def _method(self) -> str:
         """The method of a matrix multiplication without tiles; "" for a tiled one."""

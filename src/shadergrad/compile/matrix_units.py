@@ -6,8 +6,8 @@ for them. Which operands hold float16: those that are casts of it to float32 (do
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..dtypes import float16, float32
 from ..graph.index import variable
@@ -21,31 +21,50 @@ from .products import Product
 from .render import LANES, lane_variable
 
 OCTET = 8  # halves of 16 bytes
-GRID = (2, 2)  # subgroups of a workgroup
-PADDING = OCTET
-VECTORS = True
-JOINED = 64  # columns of sums that go through workgroup memory at a time
-WIDEST = 16  # columns of an instruction
 LEAST = 32  # rows, columns and places of a product
 SMALLEST = 1 << 21  # multiplications
-STEPS = (32, 16)
-TILES = {(128, 128): 1.0, (128, 64): 1.2, (64, 128): 1.2, (64, 64): 1.6}  # relative time of a multiplication
-AT_A_TIME = 2  # workgroups of a core
+PADDING = OCTET  # halves between rows, which then begin in different banks
+JOINED = (32, 16)  # columns of sums that go through workgroup memory at a time
 MANY_TILES = 512  # above which they are taken in stripes
+ALONE = 1.4  # relative time of a workgroup that has a core to itself, where two fit
+
+
+class Candidate(NamedTuple):
+    """A tile of bm x bn results in steps of bk, by down x across subgroups. relative: time of a multiplication. at_a_time: workgroups
+    of a core. Measured on an H100 (2026-11-27, benchmarks/units.py)."""
+
+    bm: int
+    bn: int
+    bk: int
+    down: int
+    across: int
+    relative: float
+    at_a_time: int
+
+
+TILES = (
+    Candidate(128, 256, 32, 2, 4, 1.0, 1),
+    Candidate(256, 128, 32, 4, 2, 1.06, 1),
+    Candidate(128, 128, 64, 2, 2, 1.11, 2),
+    Candidate(128, 128, 32, 2, 2, 1.5, 2),
+    Candidate(128, 64, 32, 2, 2, 1.37, 2),
+    Candidate(64, 64, 32, 2, 2, 1.75, 2),
+    Candidate(64, 64, 16, 2, 2, 2.5, 2),
+)
+SUBGROUPS = 4  # of a workgroup that may share a dispatch with others
 
 
 def choice_of(
-    dot: Node, product: Product, index: OperandIndex, target: Target, is_buffer: IsBuffer
+    dot: Node, product: Product, index: OperandIndex, target: Target, is_buffer: IsBuffer, alone: bool
 ) -> DotChoice | None:
-    """The choice for a product on matrix units; None where it is not for them."""
+    """The choice for a product on matrix units; None where it is not for them. alone: it has a dispatch to itself."""
     matrices = _matrices(target)
     if matrices is None or dot.dtype is not float32 or product.varies() or product.window > 1:
         return None
     if min(product.m, product.n, product.k) < LEAST or product.multiplications < SMALLEST:
         return None
     halves = [half_behind(operand, is_buffer) for operand in dot.inputs]
-    step = next((s for s in STEPS if product.parts == 1 or product.chunk % s == 0), None)
-    if step is None or any(half is None or has_windows(x) for half, x in zip(halves, dot.inputs, strict=True)):
+    if any(half is None or has_windows(x) for half, x in zip(halves, dot.inputs, strict=True)):
         return None
     sizes = (product.m, index.left), (product.n, index.right)
     found = [_layout(x, free, product.k, of, is_buffer) for x, (free, of) in zip(dot.inputs, sizes, strict=True)]
@@ -61,17 +80,20 @@ def choice_of(
         matrices.k,
         subgroup=target.subgroups[0],
         padding=PADDING,
-        vectors=VECTORS,
         widths=(widths[0], widths[1]),
         packed=(packed[0] is not None, packed[1] is not None),
     )
-    return _best(product, step, layouts, units, target)
+    return _best(product, layouts, units, target, alone)
 
 
-def alike(choices: list[DotChoice]) -> list[DotChoice]:
-    """The choices of products that share a dispatch and its workgroup memory: loads are as wide as those of all."""
+def alike(choices: list[DotChoice], target: Target) -> list[DotChoice] | None:
+    """The choices of products that share a dispatch and its workgroup memory: loads are as wide as those of all. None where the memory
+    has no room for them."""
     own = [c.units for c in choices if c.units is not None]
     left, right = (min(u.widths[side] for u in own) for side in (0, 1))
+    sizes = zip(*map(_bytes, choices), strict=True)
+    if sum(map(max, sizes)) > target.max_workgroup_storage:
+        return None
     return [replace(c, units=replace(u, widths=(left, right))) for c, u in zip(choices, own, strict=True)]
 
 
@@ -79,10 +101,8 @@ def _matrices(target: Target) -> Matrices | None:
     """The units' product that kernels use."""
     if not target.f16 or target.subgroups[0] != target.subgroups[1] or not target.traits.unrolls:
         return None
-    if math.prod(GRID) * target.subgroups[0] > target.max_workgroup_invocations:
-        return None
     fitting = (m for m in target.matrices if (m.operand, m.result) == ("f16", "f32") and m.k == 16)
-    return max((m for m in fitting if 16 % m.m == 0 and WIDEST % m.n == 0), key=lambda m: m.m * m.n, default=None)
+    return max((m for m in fitting if 16 % m.m == 0 and 16 % m.n == 0), key=lambda m: m.m * m.n, default=None)
 
 
 def half_behind(operand: Node, is_buffer: IsBuffer) -> Node | None:
@@ -119,44 +139,59 @@ def _layout(operand: Node, free: int, k: int, index: IndexOf, is_buffer: IsBuffe
 
 
 def _best(
-    product: Product, step: int, layouts: tuple[Layout, Layout], units: Units, target: Target
+    product: Product, layouts: tuple[Layout, Layout], units: Units, target: Target, alone: bool
 ) -> DotChoice | None:
-    """The choice with the tile of the least estimated time among those for which workgroup memory has room."""
+    """The choice with the tile of the least estimated time among those that the target's limits allow."""
     found: list[tuple[float, DotChoice]] = []
-    for (bm, bn), relative in TILES.items():
-        choice = with_tile(
-            bm,
-            bn,
-            step,
-            layouts,
-            replace(units, rows=bm // GRID[0], columns=bn // GRID[1], joined=min(JOINED, bn // GRID[1])),
-        )
-        if workgroup_bytes(choice) > target.max_workgroup_storage:
+    for tile in TILES:
+        if product.parts > 1 and product.chunk % tile.bk:
             continue
-        tile = choice.tile
-        rounds = -(-product.workgroups(tile) // (AT_A_TIME * target.traits.costs.cores))
-        down, across = -(-product.m // bm), -(-product.n // bn)
-        found.append((rounds * bm * bn * relative, replace(choice, striped=down * across > MANY_TILES and down > 1)))
+        if not alone and tile.down * tile.across != SUBGROUPS:
+            continue
+        for joined in JOINED:
+            choice = _with_tile(tile, min(joined, tile.bn // tile.across), product, layouts, units)
+            if (
+                choice.tile.threads <= target.max_workgroup_invocations
+                and sum(_bytes(choice)) <= target.max_workgroup_storage
+            ):
+                found.append((_relative_time(tile, product, target), choice))
+                break
     return min(found, key=lambda pair: pair[0], default=(0, None))[1]
 
 
-def with_tile(bm: int, bn: int, bk: int, layouts: tuple[Layout, Layout], units: Units) -> DotChoice:
-    """A choice with a tile of bm x bn results, of as many threads as the blocks of its subgroups have."""
-    threads = bm // units.rows * (bn // units.columns) * units.subgroup
-    tm = next(
-        t
-        for t in (32, 16, 8, 4, 2, 1)
-        if bm % t == 0 and bm * bn % (t * threads) == 0 and t * t <= 2 * bm * bn // threads
+def _with_tile(
+    tile: Candidate, joined: int, product: Product, layouts: tuple[Layout, Layout], units: Units
+) -> DotChoice:
+    """A choice with a tile, each of whose threads has as many rows as columns, or twice as many."""
+    threads = tile.down * tile.across * units.subgroup
+    each = tile.bm * tile.bn // threads
+    tm = 1 << (each.bit_length() // 2)
+    tiles_m, tiles_n = -(-product.m // tile.bm), -(-product.n // tile.bn)
+    return DotChoice(
+        "units",
+        Tile(tile.bm, tile.bn, tile.bk, tm, each // tm),
+        layouts,
+        striped=tiles_m * tiles_n > MANY_TILES and tiles_m > 1,
+        units=replace(units, rows=tile.bm // tile.down, columns=tile.bn // tile.across, joined=joined),
     )
-    return DotChoice("units", Tile(bm, bn, bk, tm, bm * bn // threads // tm), layouts, units=units)
 
 
-def workgroup_bytes(choice: DotChoice) -> int:
-    """Bytes of workgroup memory: both tiles, and a row of each subgroup's sums."""
+def _relative_time(tile: Candidate, product: Product, target: Target) -> float:
+    """Of the core that has most to do: whole rounds of as many workgroups as run at a time, and the rest."""
+    workgroups = product.batches * product.parts * -(-product.m // tile.bm) * -(-product.n // tile.bn)
+    cores = target.traits.costs.cores
+    rounds, rest = divmod(workgroups, tile.at_a_time * cores)
+    last = -(-rest // cores)
+    most = rounds * tile.at_a_time + (ALONE if last == 1 and tile.at_a_time > 1 else last)
+    return most * tile.bm * tile.bn * tile.relative * (-(-product.chunk // tile.bk) * tile.bk)
+
+
+def _bytes(choice: DotChoice) -> tuple[int, int, int]:
+    """Bytes of workgroup memory: of each operand's tile, and of the sums of all subgroups on their way to their threads."""
     t, units = choice.tile, choice.units
     assert units is not None
-    halves = 0
+    halves = []
     for layout, free in zip(choice.layouts, (t.bm, t.bn), strict=True):
         rows, along = (t.bk, free) if layout == "along free" else (free, t.bk)
-        halves += rows * (along + units.padding)
-    return 2 * halves + 4 * t.threads // units.subgroup * units.m * (units.joined + LANES)
+        halves.append(2 * rows * (along + units.padding))
+    return halves[0], halves[1], 4 * t.threads // units.subgroup * units.m * (units.joined + LANES)

@@ -63,17 +63,12 @@ class Halves(Operand):
         return self.kernel.tile.bk * self.tile_free // self.width
 
     @property
-    def per(self) -> int:
-        """Elements of float16 in an element of the tile's array."""
-        return self.width if self.units.vectors else 1
-
-    @property
     def held(self) -> int:
-        """Elements of the tile's array."""
-        return (self.tile_free if self.along_k else self.kernel.tile.bk) * self.pitch // self.per
+        """Elements of the tile's array, each of `width` halves."""
+        return (self.tile_free if self.along_k else self.kernel.tile.bk) * self.pitch // self.width
 
     def declaration(self) -> str:
-        element = {8: "vec4<u32>", 4: "vec2<u32>", 1: "f16"}[self.per]
+        element = {8: "vec4<u32>", 4: "vec2<u32>", 1: "f16"}[self.width]
         return f"var<workgroup> tile_{self.name}: array<{element}, {self.held}>;\n"
 
     def fetch(self) -> None:
@@ -120,7 +115,7 @@ class Halves(Operand):
             lane = lane_variable() + first if width > 1 else 0
             at = self.index(free, k + lane) if self.along_k else self.index(free + lane, k)
             found.append(self._bits(w.r.pull(self.node, at), ok))
-        return self.place(f"{slow} * {self.pitch // self.per} + {fast} * {width // self.per}"), found
+        return self.place(f"{slow} * {self.pitch // self.width} + {fast} * {width // self.width}"), found
 
     def _bits(self, value: str, ok: str | None) -> str:
         r, vector = self.kernel.r, self.width > 1
@@ -133,29 +128,18 @@ class Halves(Operand):
         return f"select({'vec2<u32>()' if vector else '0u'}, {value}, {ok})"
 
     def store(self) -> list[str]:
-        lines = []
-        for part, (place, found) in enumerate(self.fetched):
-            if self.per > 1:
-                whole = f"vec4<u32>({', '.join(found)})" if self.width > LANES else found[0]
-                lines.append(f"tile_{self.name}[{place}] = {whole};")
-                continue
-            for quad, bits in enumerate(found):
-                name = f"half_{self.name}_{part}_{quad}"
-                if self.width == 1:
-                    lines.append(f"tile_{self.name}[{place}] = bitcast<vec2<f16>>({bits}).x;")
-                    continue
-                lines.append(f"let {name} = bitcast<vec4<f16>>({bits});")
-                lines += (f"tile_{self.name}[{place} + {quad * LANES + e}] = {name}[{e}];" for e in range(LANES))
-        return lines
+        texts = {8: "vec4<u32>({})", 4: "{}", 1: "bitcast<vec2<f16>>({}).x"}
+        return [
+            f"tile_{self.name}[{place}] = {texts[self.width].format(', '.join(found))};"
+            for place, found in self.fetched
+        ]
 
     def matrix(self, kind: str, block: str, k: int) -> str:
         """The matrix at a place along the free axis, and at another along k."""
-        pitch = self.pitch // self.per
-        block = f"{block} / {self.per}" if self.per > 1 and not self.along_k else block
-        place = f"{block} * {pitch} + {k // self.per}" if self.along_k else f"{k * pitch} + {block}"
+        pitch = self.pitch // self.width
+        block = f"{block} / {self.width}" if self.width > 1 and not self.along_k else block
+        place = f"{block} * {pitch} + {k // self.width}" if self.along_k else f"{k * pitch} + {block}"
         turned = self.along_k is (self.name == "b")
-        if not self.units.vectors:
-            return f"subgroupMatrixLoad<{kind}>(&tile_{self.name}, u32({place}), {str(turned).lower()}, {pitch}u)"
         order = "col_major" if turned else "row_major"
         return f"subgroupMatrixLoad<{kind}, {order}>(&tile_{self.name}, u32({place}), {pitch}u)"
 

@@ -1,0 +1,143 @@
+"""Which products go to matrix units, and that their kernels are WGSL to Dawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+from dawn_front_end import FrontEnd
+from shadergrad.compile import matrix_units
+from shadergrad.compile.pipeline import compile_graph
+from shadergrad.graph.capture import Capture
+from shadergrad.plan import Kernel
+from shadergrad.target import PORTABLE, ROWS, Matrices, Target
+from shadergrad.tensor import flush
+
+UNITS = (
+    Matrices(16, 16, 16, "f16", "f16"),
+    Matrices(16, 16, 16, "f16", "f32"),
+    Matrices(16, 8, 16, "f16", "f32"),
+    Matrices(16, 16, 32, "i8", "i32"),
+)
+SERVER = Target(
+    "wgsl", 64, 1024, 49152, 65535, 1 << 31, traits=ROWS["discrete"], f16=True, subgroups=(32, 32), matrices=UNITS
+)
+
+
+def half(*shape: int) -> Any:
+    return sg.tensor(np.ones(shape, np.float16), device="cpu")
+
+
+def products(call: Callable[[], Any], target: Target = SERVER) -> list[Kernel]:
+    """The kernels of products in the plan of what `call` computes."""
+    flush(views=True)
+    found = call()
+    nodes = [t._node for t in (found if isinstance(found, tuple) else (found,))]
+    plan = compile_graph(Capture(nodes).graph(), target)[0]
+    return [k for k in plan.kernels if k.archetype == "dot"]
+
+
+def on_units(kernel: Kernel) -> bool:
+    return "enable chromium_experimental_subgroup_matrix;" in kernel.source
+
+
+HALVES: dict[str, Callable[[], Any]] = {
+    "of float16": lambda: half(256, 256) @ half(256, 256),
+    "with sums in float32": lambda: half(256, 256).float() @ half(256, 256).float(),
+    "of float32 under autocast": lambda: sg.tensor(np.ones((256, 256), np.float32)).half() @ half(256, 256),
+    "in parts": lambda: half(128, 16384) @ half(16384, 128),
+    "both gradients of a layer": lambda: (half(512, 256) @ half(256, 512), half(512, 256).T @ half(512, 512)),
+}
+OTHERS: dict[str, Callable[[], Any]] = {
+    "float32": lambda: sg.tensor(np.ones((256, 256), np.float32)) @ sg.tensor(np.ones((256, 256), np.float32)),
+    "bfloat16": lambda: half(256, 256).bfloat16() @ half(256, 256).bfloat16(),
+    "one operand of bfloat16": lambda: half(256, 256).float() @ half(256, 256).bfloat16().float(),
+    "few rows": lambda: half(4, 2048) @ half(2048, 2048),
+    "few multiplications": lambda: half(64, 64) @ half(64, 64),
+    "convolutions": lambda: sg.nn.functional.conv2d(half(8, 64, 16, 16), half(64, 64, 3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_products_of_float16_go_to_matrix_units(name: str) -> None:
+    kernels = products(HALVES[name])
+    assert kernels
+    assert all(map(on_units, kernels))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_products_do_not(name: str) -> None:
+    kernels = products(OTHERS[name])
+    assert kernels
+    assert not any(map(on_units, kernels))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        PORTABLE,
+        replace(PORTABLE, f16=True, subgroups=(32, 32), matrices=UNITS),  # a browser
+        replace(SERVER, f16=False),
+        replace(SERVER, matrices=()),
+        replace(SERVER, matrices=(UNITS[0], UNITS[3])),
+        replace(SERVER, subgroups=(4, 128)),
+        replace(SERVER, max_workgroup_invocations=64),
+        replace(SERVER, max_workgroup_storage=8192),
+    ],
+    ids=["portable", "browser", "no float16", "none", "other types", "sizes of subgroups", "threads", "memory"],
+)
+def test_targets_without_such_units_have_other_kernels(target: Target) -> None:
+    assert not any(map(on_units, products(HALVES["of float16"], target)))
+
+
+def test_tiles_fit_the_memory_of_a_workgroup() -> None:
+    for most in (16384, 32768, 49152):
+        (kernel,) = products(lambda: half(2048, 2048) @ half(2048, 2048), replace(SERVER, max_workgroup_storage=most))
+        declared = re.findall(r"var<workgroup> \w+: array<(.*), (\d+)>", kernel.source)
+        size = {"vec4<u32>": 16, "f32": 4}
+        assert on_units(kernel)
+        assert sum(size[kind] * int(count) for kind, count in declared) <= most
+
+
+SIZES = ((256, 384, 512), (260, 516, 132), (257, 259, 261), (260, 259, 512))
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_dawn_takes_kernels_for_matrix_units(sizes: tuple[int, int, int]) -> None:
+    """Of all transposes, for units of both shapes, and with what follows a product."""
+    m, n, k = sizes
+    texts = []
+    for a_turned, b_turned, wide in product((False, True), (False, True), (True, False)):
+
+        def call(a_turned: bool = a_turned, b_turned: bool = b_turned) -> Any:
+            a, b = half(*((k, m) if a_turned else (m, k))), half(*((n, k) if b_turned else (k, n)))
+            y = (a.T if a_turned else a) @ (b.T if b_turned else b)
+            return (y + half(n)).relu() * half(m, n)
+
+        target = SERVER if wide else replace(SERVER, matrices=UNITS[2:])
+        texts += [kernel.source for kernel in products(call, target)]
+    assert all("subgroupMatrixLoad" in text for text in texts)
+    assert not FrontEnd().refused(texts)
+
+
+def test_products_of_one_dispatch_share_tiles() -> None:
+    """One with loads of 16 bytes beside one whose rows allow single elements only."""
+    (kernel,) = products(lambda: (half(512, 256) @ half(256, 512), half(512, 255).T @ half(512, 511)))
+    assert on_units(kernel)
+    assert kernel.source.count("var<workgroup> tile_a") == 1
+    assert not FrontEnd().refused([kernel.source])
+
+
+def test_an_operand_of_halves_is_seen_through_views() -> None:
+    x = half(64, 32)
+    cast = (x.T.float()[4:])._node
+    found = matrix_units.half_behind(cast, lambda n: n.storage is not None)
+    assert found is not None
+    assert matrix_units.buffer_behind(found, lambda n: n.storage is not None) is x._node
