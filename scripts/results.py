@@ -42,6 +42,7 @@ SHOWN = {
     "uncompiled": "training step",
     "first_step": "first step",
     "products": "",
+    "units": "float16 on matrix units",
     "attention": "attention",
     "memory": "",
     "transfers": "transfer",

@@ -12,4 +12,5 @@ and each thread keeps tm x tn sums in registers. A `DotChoice` (compile/choices.
     results.py   the epilogue: results computed of sums, and stored
     direct.py    products without tiles, whose threads read where they want, or share loads within a subgroup
     narrow.py    products with a few rows over windows: a thread has a whole column
+    units.py     products of float16 on matrix units: a subgroup has a block of results
 """
