@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 @pytest.fixture
-def units(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def units(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A device that takes kernels for matrix units, with small tiles; they run without units where it has none."""
     gpu: Any = get_device(webgpu)
     if not gpu.target.traits.unrolls:
@@ -161,4 +161,13 @@ def test_products_that_share_a_dispatch(units: str) -> None:
     found = results(lambda g, w, x: (g @ w, g.T @ x), [g, w, x], units)
     g, w, x = (a.astype(np.float64) for a in (g, w, x))
     for y, (a, b) in zip(found, ((g, w), (g.T, x)), strict=True):
+        assert_near(y, a @ b, np.abs(a) @ np.abs(b))
+
+
+def test_products_that_share_a_dispatch_and_load_otherwise(units: str) -> None:
+    """One has rows of whole loads of 16 bytes, the other single elements: tiles in the same memory."""
+    arrays = [drawn(104, 40), drawn(40, 56), drawn(104, 39), drawn(104, 55)]
+    found = results(lambda g, w, h, x: (g @ w, h.T @ x), arrays, units)
+    g, w, h, x = (a.astype(np.float64) for a in arrays)
+    for y, (a, b) in zip(found, ((g, w), (h.T, x)), strict=True):
         assert_near(y, a @ b, np.abs(a) @ np.abs(b))

@@ -51,7 +51,7 @@ def on_units(kernel: Kernel) -> bool:
 HALVES: dict[str, Callable[[], Any]] = {
     "of float16": lambda: half(256, 256) @ half(256, 256),
     "with sums in float32": lambda: half(256, 256).float() @ half(256, 256).float(),
-    "of float32 under autocast": lambda: sg.tensor(np.ones((256, 256), np.float32)).half() @ half(256, 256),
+    "of float32 under autocast": lambda: sg.tensor(np.ones((256, 256), np.float32)).to(sg.float16) @ half(256, 256),
     "in parts": lambda: half(128, 16384) @ half(16384, 128),
     "both gradients of a layer": lambda: (half(512, 256) @ half(256, 512), half(512, 256).T @ half(512, 512)),
 }
