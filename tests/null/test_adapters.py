@@ -54,7 +54,7 @@ def test_products_hand_round_only_where_eight_threads_are_one_subgroup(
 
 @pytest.mark.parametrize("portable", [False, True])
 def test_a_target_tells_what_the_adapter_offers_unless_it_is_for_any_browser(portable: bool) -> None:
-    info = {"device": "Some GPU", "description": "", "adapter_type": "DiscreteGPU"}
+    info = {"device": "Some GPU", "description": "", "adapter_type": "DiscreteGPU", "backend_type": "Vulkan"}
     sizes = {"stackgroup_min_size": 32, "stackgroup_max_size": 64}
     limits: dict[str, int] = dict.fromkeys(LIMITS, 1 << 20)
     settings = replace(config, portable=portable)
