@@ -198,11 +198,11 @@ def test_recurrent_layers_of_halves_are_as_exact_as_pytorchs(kind: str, device: 
 def test_a_parameter_is_cast_anew_after_its_cast_is_forgotten() -> None:
     w, x = sg.ones(2, 2, requires_grad=True), sg.ones(2, 2)
     with sg.autocast("cpu"):
-        x @ w
+        _ = x @ w
         assert len(precision.here.casts or ()) == 1
         sg.clear_autocast_cache()
         assert not precision.here.casts
-        x @ w
+        _ = x @ w
         assert len(precision.here.casts or ()) == 1
     sg.set_autocast_cache_enabled(False)
     try:

@@ -299,14 +299,15 @@ def test_a_save_in_the_middle_of_another_harms_neither(
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other locks")
 def test_a_writer_that_was_taken_for_dead_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another save comes when the file aside is there, and not yet locked."""
-    lock = atomic_files.fcntl.flock
+    locks: Any = atomic_files.fcntl
+    lock = locks.flock
 
     def late(file: Any, operation: int) -> None:
-        monkeypatch.setattr(atomic_files.fcntl, "flock", lock)
+        monkeypatch.setattr(locks, "flock", lock)
         save_tensors(tmp_path / "x", {}, {"writer": 2})
         lock(file, operation)
 
-    monkeypatch.setattr(atomic_files.fcntl, "flock", late)
+    monkeypatch.setattr(locks, "flock", late)
     save_tensors(tmp_path / "x", ARRAYS, {"writer": 1})
     assert load_tensors(tmp_path / "x")[1] == {"writer": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
