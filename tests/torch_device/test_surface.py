@@ -32,6 +32,14 @@ def test_the_device_says_what_it_is(x: Tensor) -> None:
         assert torch.zeros(2).device.type == D
 
 
+def test_a_machine_with_cuda_is_told_what_cuda_cannot_do(monkeypatch: pytest.MonkeyPatch, torch_device: Any) -> None:
+    from shadergrad.torch import registration
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.warns(UserWarning, match="one accelerator a process"):
+        registration._warn_of_cuda()
+
+
 def test_values_come_back(x: Tensor) -> None:
     d = x.to(D)
     assert torch.equal(d.cpu(), x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -141,6 +142,17 @@ def _module() -> ModuleType:
     return module
 
 
+def _warn_of_cuda() -> None:
+    """PyTorch takes a registered private device for the accelerator of the process, and its autograd asks for CUDA's streams only where
+    CUDA is that: https://github.com/pytorch/pytorch/issues/161129"""
+    if torch.cuda.is_available():
+        warnings.warn(
+            "[shadergrad.torch] PyTorch has one accelerator a process, which is webgpu now: backward passes on cuda end in an internal "
+            "assertion of PyTorch's. Hint: train on cuda in a process that does not import shadergrad.torch.",
+            stacklevel=2,
+        )
+
+
 def register() -> None:
     """Register the device "webgpu", its module, kernels, autocast, copies, and the flush after each optimizer's step."""
     if hasattr(torch, NAME):  # this package is imported anew
@@ -160,3 +172,4 @@ def register() -> None:
     entry_point.announce()
     register_optimizer_step_post_hook(lambda *_: flush())
     use(NAME)
+    _warn_of_cuda()
