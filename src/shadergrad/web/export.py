@@ -21,6 +21,7 @@ from shadergrad.system.safe_tensors import save
 
 from .errors import WebError
 from .javascript_step import render
+from .playground import PLAYGROUND
 from .state_file import Key, state_bytes
 
 PAGES = {  # and the scripts that each needs alone
@@ -135,7 +136,7 @@ def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarr
 
 def _copy_site(site: Path, page: str) -> None:
     """Copies the files that all steps share, without those of other pages."""
-    others = {name for other, names in PAGES.items() if other != page for name in names}
+    others = {name for other, names in PAGES.items() if other != page for name in names} | {*PLAYGROUND}
     with resources.as_file(resources.files(__name__.rpartition(".")[0]) / "site") as folder:
         for path in folder.iterdir():
             if path.name not in others:

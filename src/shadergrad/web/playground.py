@@ -19,7 +19,8 @@ from .errors import WebError
 from .shelf import write_wheels
 
 PYODIDE = "https://cdn.jsdelivr.net/pyodide/v0.27.7/full/"
-FILES = ("style.css", "playground.js", "python-worker.js")
+SCRIPTS = ("playground.js", "python-worker.js")
+PLAYGROUND = ("playground.html", *SCRIPTS)  # beside the files of exported pages, which get none of these
 SHELF = "python.json"
 
 
@@ -44,7 +45,7 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
         shutil.copytree(pyodide, site / "pyodide", dirs_exist_ok=True, copy_function=shutil.copyfile)
         address = "pyodide/"
     here = resources.files("shadergrad.web")
-    for name in FILES:
+    for name in ("style.css", *SCRIPTS):
         (site / name).write_bytes((here / "site" / name).read_bytes())
     (site / "index.html").write_bytes((here / "site" / "playground.html").read_bytes())
     (site / "python-gpu.js").write_bytes((resources.files("shadergrad.runtime") / "page.js").read_bytes())
