@@ -237,10 +237,7 @@ class Reducer:
 
     def _exchanged(self, flat: Tensor, parameters: list[Tensor], number: int) -> Tensor:
         if self._hook is None:
-            part = flat if self.channel.divisor else flat / self.engine.size
-            sent = part.to(float16) if self.channel.casts and flat.dtype is float32 else part
-            mean = Tensor._of(exchanged(sent._node, self.channel, self._base + number + NUMBERS // 2))
-            return mean.to(flat.dtype)
+            return self.mean(flat, self._base + number + NUMBERS // 2)
         if current.trace is not None:
             raise CompileError(
                 "[DistributedDataParallel] a compiled step cannot call a communication hook of a program's own, which wants values. "
@@ -250,6 +247,12 @@ class Reducer:
         found = hook(state, GradBucket(number, flat, parameters, number == len(self.buckets) - 1))
         value = found.wait() if hasattr(found, "wait") else found
         return value[0] if isinstance(value, list | tuple) else value
+
+    def mean(self, value: Tensor, number: int) -> Tensor:
+        """The mean of all processes, each of which gives its value. number: of the exchange."""
+        part = value if self.channel.divisor else value / self.engine.size
+        sent = part.to(float16) if self.channel.casts and value.dtype is float32 else part
+        return Tensor._of(exchanged(sent._node, self.channel, number)).to(value.dtype)
 
     def shadow_buckets(self) -> None:
         """Take part in a step with gradients of zeros, and forget the means."""

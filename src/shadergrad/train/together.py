@@ -21,7 +21,6 @@ from ..distributed.groups import chosen
 from ..distributed.objects import from_root
 from ..distributed.reducer import MEGABYTE, Reducer
 from ..errors import ShadergradError
-from ..primitives.exchange import exchanged
 from ..tensor import default_generator
 from .backward_engines import TrainingStep
 from .errors import TrainingError
@@ -111,7 +110,7 @@ class Together:
 
     def mean(self, losses: Tensor) -> Tensor:
         """The mean of all processes' losses."""
-        return Tensor._of(exchanged(losses.detach()._node, self._reducer.channel, LOSSES))
+        return self._reducer.mean(losses.detach(), LOSSES)
 
     def stops(self, wish: bool) -> bool:
         """Whether any process wants to stop: all ask behind the same step."""
