@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -42,6 +43,8 @@ def test_memory_of_the_gpu_is_counted(webgpu: str, torch_device: Any) -> None:
 
     if Place.device == "cpu":
         pytest.skip("nobody counts the cpu device's arrays")
+    gc.collect()  # what other tests left may go at any time
+    module().synchronize()
     before = module().memory_allocated()
     x = torch.ones(1 << 16, device=D) + 1
     module().synchronize()
