@@ -6,6 +6,7 @@ import doctest
 import inspect
 import math
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,10 @@ def test_a_public_name_has_a_docstring_with_an_example_that_runs(name: str) -> N
     assert test.examples, f"the docstring of {name} has no example"
     sg.manual_seed(0)
     failures: list[str] = []
-    doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=failures.append)
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    with ThreadPoolExecutor(1) as another:  # another test may have left a loop of asyncio running in this one
+        run = (lambda *a, **k: another.submit(runner.run, *a, **k).result()) if "asyncio" in text else runner.run
+        run(test, out=failures.append)
     assert not failures, "".join(failures)
 
 
