@@ -18,7 +18,7 @@ from .engines import Engine, Pending, ReduceOp
 from .errors import DistBackendError, NoGroupError
 from .library import c10d
 
-LANES = {8: 8, 16: 4, 32: 2}  # connections between two processes, in groups of at most so many; one in larger ones
+LANES: dict[int, int] = {}  # connections between two processes, in groups of at most so many; one in larger ones
 LEAST = 1 << 19  # bytes that are worth a connection of their own
 
 Explain = Callable[[BaseException], str]  # what is known of why an operation failed
@@ -94,7 +94,7 @@ class Gloo(Engine):
             kind.create_device(interface=names[k % len(names)]) if names else kind.create_default_device()
             for k in range(max(lanes, len(names)))
         ]
-        options._threads = len(options._devices)
+        options._threads = max(2, len(options._devices))
         options._timeout = timedelta(seconds=self._timeout)
         return options
 
