@@ -73,6 +73,7 @@ FULL = (
     Benchmark("attention", "--device {device}", "torch"),
     Benchmark("transfers", "--device {device}"),
     Benchmark("logic", "--device {device}", "jax"),
+    Benchmark("dca", "--device {device}"),
     Benchmark("circuits", ""),
     Benchmark("circuits", "--no-host --device {device} --size 16384"),
 )
@@ -91,6 +92,7 @@ QUICK = (
     Benchmark("attention", "--device {device} --small --calls 2 --rounds 1", "torch"),
     Benchmark("transfers", "--device {device} --mib 8"),
     Benchmark("logic", "life --device cpu --steps 3 --rounds 3"),
+    Benchmark("dca", "--device cpu --small"),
     Benchmark("circuits", "--size 1024"),
 )
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import coevolution
+import dca
 import first_step
 import growth
 import host_time
@@ -92,6 +93,13 @@ def test_the_growth_of_a_network_is_measured_and_drawn(tmp_path: Path, capsys: p
     growth.main(drawn=tmp_path / "growth.json")
     assert (tmp_path / "growth.png").stat().st_size > 10_000
     assert capsys.readouterr().out.count("growth.png") == 2
+
+
+def test_the_benchmark_of_direct_couplings_finds_what_it_planted(capsys: pytest.CaptureFixture[str]) -> None:
+    dca.main("cpu", small=True)
+    printed = capsys.readouterr().out
+    assert printed.count("100 % of the planted pairs first") == 2
+    assert printed.count("TFLOP/s") == 3
 
 
 @pytest.mark.slow

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+import shadergrad as sg
 from shadergrad.models import coevolution as co
-from shadergrad.models.coevolution import dca, synthetic
+from shadergrad.models.coevolution import dca, similarity, synthetic
+from shadergrad.models.coevolution.positive_inverse import positive_inverse
 
 # --- families
 
@@ -135,9 +138,104 @@ def exact_pseudo_likelihood(family: co.Family, regularization: float) -> np.ndar
 
 def test_pseudo_likelihood_reaches_the_optimum() -> None:
     family = co.sample_family("one", np.random.default_rng(0), co.Physics(lengths=(4, 4), coupling=1.0), 100)
-    expected = dca._between(exact_pseudo_likelihood(family, 0.05), family)
+    couplings = exact_pseudo_likelihood(family, 0.05).reshape(8 * 21, 8 * 21)
+    expected = dca.Maps.of(dca._norms(couplings, 21), 4).between
     found = dca.pseudo_likelihood(family, regularization=0.05, steps=200)
     np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+# --- on a device
+
+
+def oracle_norms(family: co.Family) -> np.ndarray:
+    """Frobenius norms (L, L) of mean-field couplings, from counts of pairs, one pair of columns after another."""
+    rows = np.minimum(family.joined(), 20).astype(int)
+    present = family.joined() != co.PAD
+    count, length = rows.shape
+    weights = np.array(
+        [
+            1
+            / sum(
+                (present[k] & present[m] & (rows[k] == rows[m])).sum() >= 0.8 * (present[k] | present[m]).sum()
+                for m in range(count)
+            )
+            for k in range(count)
+        ]
+    )
+    share = weights / weights.sum()
+    covariance = np.zeros((length, 20, length, 20))
+    for i, j in itertools.product(range(length), repeat=2):
+        table = np.zeros((21, 21))
+        np.add.at(table, (rows[:, i], rows[:, j]), share)
+        one, two = table.sum(1) / 2 + 1 / 42, table.sum(0) / 2 + 1 / 42
+        joint = np.diag(one) if i == j else table / 2 + 1 / 882
+        covariance[i, :, j] = (joint - np.outer(one, two))[:20, :20]
+    solved = np.linalg.solve(covariance.reshape(20 * length, -1), -np.eye(20 * length)).reshape(length, 20, length, 20)
+    whole = np.zeros((length, 21, length, 21))
+    whole[:, :20, :, :20] = solved
+    centre = np.eye(21) - 1 / 21
+    gauged = np.einsum("ab,ibjc,cd->iajd", centre, whole, centre)[:, :20, :, :20]
+    return np.sqrt(np.einsum("iajd,iajd->ij", gauged, gauged))
+
+
+@pytest.mark.parametrize("leaf", [512, 100], ids=["one block", "blocks"])
+def test_mean_field_on_a_device_is_the_oracle_between_the_chains_and_within(
+    family: co.Family, device: str, leaf: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dca, "positive_inverse", lambda matrix: positive_inverse(matrix, leaf))
+    gapped = family.a.copy()
+    gapped[::7, 2] = co.PAD
+    family = co.Family("gapped", gapped[:120], family.b[:120])
+    norms, length_a = oracle_norms(family), family.shape[0]
+    found = dca.mean_field_maps(family, device=device)
+    host = dca.mean_field_maps(family)
+    inner = norms[:length_a, :length_a] * (1 - np.eye(length_a))
+    rows = inner.sum(1) / (length_a - 1)
+    corrected = inner - np.outer(rows, rows) / rows.mean()
+    np.fill_diagonal(corrected, np.nan)
+    np.testing.assert_allclose(host.within_a, corrected, atol=1e-9)
+    np.testing.assert_allclose(host.between, dca.apc(norms[:length_a, length_a:]), atol=1e-9)
+    for name in ("between", "within_a", "within_b"):
+        np.testing.assert_allclose(getattr(found, name), getattr(host, name), atol=2e-4)
+
+
+def test_weights_of_a_device_are_those_of_the_host(device: str) -> None:
+    """Also where the share of equal columns is the threshold itself, and in a last block of rows that overlaps the one before."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 3, (4, 35))[rng.integers(0, 4, 70)].astype(np.uint8)
+    changed = rng.random(rows.shape) < rng.random((70, 1)) * 0.4
+    rows[changed] = rng.choice([0, 1, 20, co.PAD], changed.sum())
+    rows[3] = co.PAD
+    for identity in (0.8, 0.6, 1 / 3):
+        with mock.patch.object(similarity, "BLOCK", 32):
+            assert np.array_equal(co.sequence_weights(rows, identity, device), co.sequence_weights(rows, identity))
+
+
+def test_the_inverse_by_blocks_is_the_inverse(device: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((75, 150))
+    matrix = (x @ x.T / 150 + 0.1 * np.eye(75)).astype(np.float32)
+    found = positive_inverse(sg.tensor(matrix, device=device), leaf=20).numpy()  # padded to 76
+    np.testing.assert_allclose(found, np.linalg.inv(matrix.astype(np.float64)), atol=2e-4)
+
+
+def test_a_covariance_without_an_inverse_is_refused() -> None:
+    rows = np.zeros((3, 2), np.uint8)
+    with pytest.raises(
+        co.FamilyError, match=r"covariance of x has no inverse with a pseudocount of 0.*the usual one is 0.5"
+    ):
+        dca.mean_field(co.Family("x", rows, rows), pseudocount=0.0)
+
+
+def test_couplings_within_chains_are_those_of_the_helices() -> None:
+    """Residues i and i + 3, i and i + 4 of a chain touch in synthetic families."""
+    family = co.sample_family("deep", np.random.default_rng(1), co.Physics(lengths=(10, 12), coupling=0.6), 1000)
+    for found in (dca.mean_field_maps(family), dca.pseudo_likelihood_maps(family)):
+        for within in (found.within_a, found.within_b):
+            length = len(within)
+            apart = np.subtract.outer(np.arange(length), np.arange(length))
+            upper = apart < 0
+            assert co.average_precision(within[upper], np.isin(-apart, synthetic.HELIX)[upper]) > 0.95
 
 
 @pytest.mark.parametrize("method", [dca.mutual_information, dca.mean_field, dca.pseudo_likelihood])

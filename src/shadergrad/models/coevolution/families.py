@@ -81,15 +81,20 @@ def split_families(families: Sequence[Family], held_out: float, seed: int = 0) -
     return [families[k] for k in sorted(order[count:])], [families[k] for k in sorted(order[:count])]
 
 
-def sequence_weights(rows: np.ndarray, identity: float = 0.8) -> np.ndarray:
+def sequence_weights(rows: np.ndarray, identity: float = 0.8, device: str | None = None) -> np.ndarray:
     """1 / the number of rows (n, length) similar to a row, itself included: float64 (n,).
 
     identity: the share of equal columns, among those where either row has a residue, from which two rows count as similar. The
-    usual 80 % (Morcos et al., 2011). Their sum is the effective number of sequences.
+    usual 80 % (Morcos et al., 2011). Their sum is the effective number of sequences. device: where rows are compared, with the same
+    result; by default the host, for few rows. The time grows with n squared: 10,000 rows belong on a GPU.
 
     >>> sg.models.coevolution.sequence_weights(np.array([[0, 1], [0, 1], [2, 3]], np.uint8))
     array([0.5, 0.5, 1. ])
     """
+    if device is not None:
+        from .similarity import similar_counts  # tensors, which reading files does without
+
+        return 1.0 / np.maximum(similar_counts(rows, identity, device), 1)
     weights = np.empty(len(rows))
     present = rows != PAD
     for k, row in enumerate(rows):  # row by row: (n, n, length) would not fit for many
@@ -99,12 +104,12 @@ def sequence_weights(rows: np.ndarray, identity: float = 0.8) -> np.ndarray:
     return weights
 
 
-def effective_depth(family: Family, identity: float = 0.8) -> tuple[float, float]:
-    """(Neff, Neff / L): the sum of the weights, and over the columns of both chains.
+def effective_depth(family: Family, identity: float = 0.8, device: str | None = None) -> tuple[float, float]:
+    """(Neff, Neff / L): the sum of the weights, and over the columns of both chains. device: see sequence_weights.
 
     >>> rows = np.zeros((4, 3), np.uint8)
     >>> sg.models.coevolution.effective_depth(sg.models.coevolution.Family("equal rows", rows, rows))
     (1.0, 0.16666666666666666)
     """
-    count = float(sequence_weights(family.joined(), identity).sum())
+    count = float(sequence_weights(family.joined(), identity, device).sum())
     return count, count / sum(family.shape)
