@@ -74,6 +74,7 @@ FULL = (
     Benchmark("transfers", "--device {device}"),
     Benchmark("logic", "--device {device}", "jax"),
     Benchmark("dca", "--device {device}"),
+    Benchmark("logic_training", "--device {device}"),
     Benchmark("circuits", ""),
     Benchmark("circuits", "--no-host --device {device} --size 16384"),
 )

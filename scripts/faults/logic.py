@@ -78,4 +78,7 @@ FAULTS = (
     fault("logic-fire-of-packed-words", "logic/circuit/fire_masks.py", "DrawFire.shader",
           "fires |= undecided & differs & less;", "fires |= undecided & differs;",
           "device/test_circuit_gpu.py::test_masks_are_the_same_bits_on_every_device"),
+    fault("logic-wide-layer-reads-the-other-wire", "logic/fused/wide_kernels.py", "input_gradient",
+          "wires[select({n_out} + gate, gate, is_b)]", "wires[select(gate, {n_out} + gate, is_b)]",
+          "device/test_logic_wide.py::test_kernels_are_their_twins_and_differentiate"),
 )

@@ -22,13 +22,14 @@ from . import gates, parametrisations
 from . import wiring as wiring_of
 from .circuit import Circuit
 from .fused import cell as fused_cell
-from .fused import network
+from .fused import network, wide
 from .fused.layers import fits
 from .modes import Moded, ModedStack
 from .wire_gradients import ReadWires, ScaledGradient
 
 INITS = ("pass-through", "residual", "gaussian")
 MOST_READERS = 32  # of one input; where one has more, the scattered sum sorts the wires at every step
+MOST_IN_KERNEL = 512  # of one input, whose readers one thread of fused/wide.py goes through
 
 
 class GateLayer(Module):
@@ -50,6 +51,8 @@ class GateLayer(Module):
     logits: Parameter
     wires: sg.Tensor
     readers: sg.Tensor | None
+    order: sg.Tensor
+    starts: sg.Tensor
 
     def __init__(
         self,
@@ -78,7 +81,11 @@ class GateLayer(Module):
 
     def prepare(self) -> None:
         """Build the index of each input's readers. Call it after changing wires by hand."""
-        table = fused_cell.readers_of(self.n_in, *self.checked_wires())
+        pair = self.checked_wires()
+        for name, array in zip(("order", "starts"), wide.reader_lists(self.n_in, *pair), strict=True):
+            self.register_buffer(name, sg.tensor(array, device=self.wires.device), persistent=False)
+        table = fused_cell.readers_of(self.n_in, *pair)
+        self._most_readers = len(table)
         kept = table if len(table) <= MOST_READERS else None
         readers = None if kept is None else sg.tensor(kept.astype(np.int32), device=self.wires.device)
         self.register_buffer("readers", readers, persistent=False)
@@ -106,12 +113,24 @@ class GateLayer(Module):
             raise ShapeError(
                 f"[{self._get_name()}] x is {tuple(x.shape)}: axis {axis} must be the {self.n_in} wires that the gates read."
             )
+        if self._has_kernels(x, coefficients):
+            return self._by_kernels(x, coefficients, softmax=False)
         if self.kernels is not None:
             coefficients = coefficients.reshape(self.kernels, self.n_out, 4).transpose(0, 1)
         wires = self.wires.reshape(-1)  # one gather for both inputs: one sum in the backward pass
         read = x.index_select(axis, wires) if self.readers is None else ReadWires.apply(x, wires, self.readers, axis)
         a, b = read.narrow(axis, 0, self.n_out), read.narrow(axis, self.n_out, self.n_out)
         return gates.evaluate(coefficients, a, b)
+
+    def _has_kernels(self, x: sg.Tensor, parameters: sg.Tensor) -> bool:
+        """Whether a GPU computes x by the kernels of fused/wide.py; else by tensor operations."""
+        plain = x.dtype is parameters.dtype is sg.float32 and self.kernels is None and x.numel() > 0
+        return plain and self._most_readers <= MOST_IN_KERNEL and x.device != "cpu" and x.device == parameters.device
+
+    def _by_kernels(self, x: sg.Tensor, parameters: sg.Tensor, softmax: bool) -> sg.Tensor:
+        rows = x.reshape(-1, self.n_in)
+        call = wide.WideLayer(rows.shape[0], self.n_in, self.n_out, softmax)
+        return call(rows, parameters, self.wires, self.order, self.starts).reshape(*x.shape[:-1], self.n_out)
 
     def kinds(self) -> np.ndarray:
         """The ids of the most likely gates, the first on ties, in the shape of logits without the last axis."""
@@ -191,6 +210,10 @@ class LogicLayer(Moded, GateLayer):
         """The outputs (..., n_out) of x (..., n_in), by the mode. Raises ShapeError for another last axis."""
         if self.grad_factor != 1:
             input = ScaledGradient.apply(input, self.grad_factor)
+        fits_last = input.ndim and input.shape[-1] == self.n_in
+        mixture = self.parametrisation == "softmax" and self.mode == "soft" and not self.hard
+        if mixture and fits_last and self._has_kernels(input, self.logits):
+            return self._by_kernels(input, self.logits, softmax=True)
         return self.evaluate(input, self.coefficients())
 
     def extra_repr(self) -> str:
