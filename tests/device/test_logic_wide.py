@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -28,11 +30,11 @@ def given(rows: int, n_in: int, n_out: int, width: int) -> tuple[np.ndarray, ...
 @pytest.mark.parametrize("sizes", SIZES)
 def test_kernels_are_their_twins_and_differentiate(sizes: tuple[int, int, int], softmax: bool, webgpu: str) -> None:
     g, *rest = given(*sizes, 16 if softmax else 4)
-    near = {"rtol": 1e-4, "atol": 1e-5}  # of sums over 129 rows
-    extend.check(wide.WideLayer(*sizes, softmax), *rest, **near)
+    near = partial(extend.check, rtol=1e-4, atol=1e-5)  # sums over 129 rows
+    near(wide.WideLayer(*sizes, softmax), *rest)
     if not softmax:
-        extend.check(wide.WideInputGradient(*sizes, softmax), g, *rest, **near)
-        extend.check(wide.WideParameterGradient(*sizes, softmax), g, *rest, **near)
+        near(wide.WideInputGradient(*sizes, softmax), g, *rest)
+        near(wide.WideParameterGradient(*sizes, softmax), g, *rest)
 
 
 def test_sums_over_many_rows_of_few_gates_are_divided() -> None:
