@@ -341,16 +341,6 @@ def test_the_page_of_any_step_in_each_state(visit: Any, tmp_path: Path) -> None:
     assert found == [list(NUMBERS.values()), ["--good", "--first"]]
 
 
-def test_a_page_without_webgpu_says_so(visit: Any, tmp_path: Path) -> None:
-    step, _, _ = digits()
-    sg.web.export(step, tmp_path, sg.zeros(BATCH, 64), sg.zeros(BATCH, dtype="int32"))
-    worker = (tmp_path / "worker.js").read_text()
-    (tmp_path / "worker.js").write_text("Object.defineProperty(navigator, 'gpu', {value: undefined});\n" + worker)
-    page = visit(tmp_path)
-    page.wait_for_selector("#status.error")
-    assert "this browser offers no WebGPU here" in page.inner_text("#status")
-
-
 @pytest.mark.slow
 def test_a_page_works_below_any_path(visit: Any, tmp_path: Path) -> None:
     step, _ = sequences("lstm")

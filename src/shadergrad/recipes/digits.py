@@ -92,7 +92,7 @@ def digits_page(
         train,
         folder,
         *example,
-        title="Handwritten digits, learned on your GPU",
+        title="Handwritten digits, learned in your browser",
         text="The network begins with random weights and learns from 1,437 small pictures while you watch: draw a digit at any "
         "moment and see what it has understood so far.",
         programs={"predict": (predict, sg.tensor(test_images)), "classify": (predict, sg.tensor(test_images[:1]))},

@@ -71,6 +71,11 @@ class PortableStep:
         """What of the state is parameters and buffers of modules, under the names that it has there."""
         return [Label(s.role, s.name) for s, holder in self._inputs() if id(holder) in self._in_modules]
 
+    @property
+    def outputs(self) -> list[Label]:
+        """What each output of the plan is."""
+        return [Label(self.plan.buffers[row].role, self.plan.buffers[row].name) for row in self.plan.outputs]
+
     def share(self, known: Known, name: str) -> None:
         """Call values as other steps do that are to share them; what is called alike and is another value is called
         `name.label`. known: of those steps; those of this one are added."""

@@ -19,6 +19,8 @@ import numpy as np
 import shadergrad as sg
 from shadergrad.system.safe_tensors import save
 
+from ..plan import Label
+from ..run.portable import PortableStep
 from .errors import WebError
 from .javascript_step import render
 from .playground import PLAYGROUND
@@ -30,7 +32,7 @@ PAGES = {  # and the scripts that each needs alone
     "automaton": ("automaton.js", "circuit.js", "circuit-text.js", "circuit-wasm.js", "circuit-worker.js"),
     "compare": ("compare.js", "cpu-worker.js"),
 }
-STATE, DATA, PAGE, CPU = "state.safetensors", "data.safetensors", "page.json", "step.cpu.js"
+STATE, DATA, PAGE = "state.safetensors", "data.safetensors", "page.json"
 
 
 def export(
@@ -45,15 +47,16 @@ def export(
     settings: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Path:
-    """Write a folder that runs `step` on the visitor's GPU, without a server or Python.
+    """Write a folder that runs `step` on the visitor's GPU, without a server or Python; where there is none, on the CPU.
 
     args, kwargs: example arguments of the step, with the shapes that the page uses. Nothing runs.
     title, text: those of the page; by default the name of the step's function. text is a sentence on why the page is interesting.
     programs: further compiled functions, (function, *arguments) by name, which share the step's parameters and state.
     data: arrays by name. The page samples the arguments of the same names from them, in batches along the first axis. Arguments
     without data are random.
-    page: "step"; "compare", which also runs the step as plain JavaScript (matrix multiplication, convolution, attention,
-    recurrent layers, random numbers; no sorting and no custom kernels); or a page of the library's recipes.
+    page: "step"; "compare", which also runs the step on the CPU, in plain JavaScript (matrix multiplication, convolution, attention,
+    recurrent layers, random numbers; no sorting and no custom kernels); or a page of the library's recipes. Steps that JavaScript
+    cannot run need a GPU on the other pages.
     settings: JSON data for it.
     Returns the folder. Export overwrites an existing folder file by file.
     Raises WebError for invalid file names and data that do not fit, CompileError for a step that cannot be exported (see
@@ -71,26 +74,32 @@ def export(
     if not isinstance(step, sg.CompiledStep):
         raise WebError(f"[export] the step is a {type(step).__name__}. Hint: sg.compile(step).")
     parts = {"step": step.portable(*args, **kwargs)}
+    beside = {"step": step.node_by_node(*args, **kwargs)}
     for name, (function, *given) in (programs or {}).items():
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in (*parts, "page"):
             raise WebError(
                 f"[export] a program cannot be called {name!r}: give a name of small letters, another for each."
             )
         parts[name] = function.portable(*given)
-    compared = render(step.node_by_node(*args, **kwargs)) if page == "compare" else None
+        beside[name] = function.node_by_node(*given)
     known: dict[int, Any] = {}
     state: dict[Key, np.ndarray] = {}
-    for name, part in parts.items():
+    for name, part in (*parts.items(), *beside.items()):
         part.share(known, name)
         state |= part.state()
+    modules, refused = _on_cpu(beside, {name: part.outputs for name, part in parts.items()})
+    if page == "compare" and refused:
+        raise WebError(f"[compare] {refused}")
     _check_data(parts["step"].arguments, data or {})
     site = Path(folder)
     site.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
         (site / f"{name}.json").write_text(_compact(part.to_json(STATE)), encoding="utf-8")
     (site / STATE).write_bytes(state_bytes(state))
-    if compared is not None:
-        (site / CPU).write_text(compared, encoding="utf-8")
+    for name in parts:
+        (site / f"{name}.cpu.js").unlink(missing_ok=True)  # of an earlier export
+        if name in modules:
+            (site / f"{name}.cpu.js").write_text(modules[name], encoding="utf-8")
     if data:
         (site / DATA).write_bytes(save({name: np.asarray(a, order="C") for name, a in data.items()}))
     described = {
@@ -99,11 +108,20 @@ def export(
         "text": text,
         "programs": list(parts),
         "data": DATA if data else None,
+        "cpu": refused,  # why the page cannot train on the CPU; "" where it can
         "settings": dict(settings or {}),
     }
     (site / PAGE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     _copy_site(site, page)
     return site
+
+
+def _on_cpu(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]]) -> tuple[dict[str, str], str]:
+    """The programs as JavaScript, and ""; or none, and why not. outputs: what those of each are."""
+    try:
+        return {name: render(part, outputs[name]) for name, part in parts.items()}, ""
+    except WebError as error:
+        return {}, str(error)
 
 
 def _title_of(step: sg.CompiledStep) -> str:
@@ -118,6 +136,8 @@ def _compact(document: str) -> str:
     found = json.loads(document)
     for kernel in found["plan"]["kernels"]:
         text = re.sub(r"^ +|^ *//.*", "", kernel["source"], flags=re.MULTILINE)
+        text = re.sub(r"(?<=\blet )(\w+) = |(?<=[]]) = ", r"\1=", text)
+        text = re.sub(r"(?<=[\w)\]]) ([-/]) (?=[\w(])", r"\1", text)
         kernel["source"] = re.sub(r"(?<=[,;{}*+]) | (?=[{}*+])", "", text)
     return json.dumps(found, separators=(",", ":"))
 

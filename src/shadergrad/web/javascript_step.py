@@ -1,130 +1,38 @@
-"""A step as plain JavaScript on typed arrays, for comparison with the GPU.
+"""A step as plain JavaScript on typed arrays: for browsers without a GPU, and for comparison with one.
 
-In: a step node by node. Out: the source of a module whose `load(state)` returns `run(inputs)`. Reshapes, permutations,
+In: a step node by node. Out: the source of a module whose `load(state)` returns `run(inputs)`. The arrays of `state` are the module's:
+a run changes them in place. An index out of range is thrown as an error whose `fault` is [number, index, size]. Reshapes, permutations,
 broadcasts, slices and windows copy nothing: their strides are part of the loops. Every other operation is a loop of its own, as
 in NumPy.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..plan import Label
 from ..primitives.attention import kept_from, place_of_result
 from ..run.portable import PortableStep
 from .errors import WebError
+from .javascript_tables import ARRAYS, BINARY, HELPERS, OTHERWISE, OVER_ROWS, REDUCE, SCORES, UNARY
+from .javascript_view import View, collapsed, contiguous
 
-ARRAYS = {
-    "float32": "Float32Array",
-    "uint32": "Uint32Array",
-    "bool": "Uint8Array",
-    "uint8": "Uint8Array",
-    "int8": "Int8Array",
-    "uint16": "Uint16Array",
-    "int16": "Int16Array",
-}  # others: Int32
-UNARY = {
-    "Neg": "-a", "Exp": "Math.exp(a)", "Log": "Math.log(a)", "Expm1": "Math.expm1(a)", "Log1p": "Math.log1p(a)",
-    "Exp2": "2 ** a", "Log2": "Math.log2(a)", "Log10": "Math.log10(a)",
-    "Sqrt": "Math.sqrt(a)", "Rsqrt": "1 / Math.sqrt(a)", "Abs": "Math.abs(a)", "Sin": "Math.sin(a)", "Cos": "Math.cos(a)",
-    "Tanh": "Math.tanh(a)", "Sigmoid": "1 / (1 + Math.exp(-a))", "Relu": "a > 0 || a !== a ? a : 0", "Not": "a ? 0 : 1",
-    "IsNan": "a !== a ? 1 : 0", "Floor": "Math.floor(a)", "Cast": "a", "Reciprocal": "1 / a", "Sign": "Math.sign(a)",
-    "Trunc": "Math.trunc(a)", "Asin": "Math.asin(a)", "Acos": "Math.acos(a)", "IsFinite": "Number.isFinite(a) ? 1 : 0",
-    "Erf": "erf(a)", "Round": "a % 1 === 0.5 || a % 1 === -0.5 ? 2 * Math.round(a / 2) : Math.round(a)",
-}  # fmt: skip
-BINARY = {
-    "Add": "a + b", "Sub": "a - b", "Mul": "a * b", "Div": "a / b", "Pow": "a ** b", "Maximum": "Math.max(a, b)",
-    "Minimum": "Math.min(a, b)", "Equal": "a === b ? 1 : 0", "NotEqual": "a !== b ? 1 : 0", "Less": "a < b ? 1 : 0",
-    "LessEqual": "a <= b ? 1 : 0", "Greater": "a > b ? 1 : 0", "GreaterEqual": "a >= b ? 1 : 0", "And": "a & b", "Or": "a | b",
-    "Xor": "a ^ b", "ShiftRight": "a >> Math.min(b, 31)", "ShiftLeft": "b >>> 0 > 31 ? 0 : a << b", "Atan2": "Math.atan2(a, b)", "Fmod": "a % b",
-}  # fmt: skip
-OTHERWISE = {  # of results that are no floats
-    ("Add", "bool"): "a | b", ("Mul", "bool"): "a & b", ("Cast", "bool"): "a !== 0 ? 1 : 0", ("Mul", "int32"): "Math.imul(a, b)",
-    ("Mul", "uint32"): "Math.imul(a, b)", ("Not", "int32"): "~a", ("Not", "uint32"): "~a",
-    ("ShiftRight", "uint32"): "b > 31 ? 0 : a >>> b",
-}  # fmt: skip
-REDUCE = {
-    "ReduceSum": ("0", "s + a"),
-    "ReduceMax": ("-Infinity", "Math.max(s, a)"),
-    "ReduceMin": ("Infinity", "Math.min(s, a)"),
-}
+MOST_UNROLLED = 16  # places of a window
 
 
-# what JavaScript has no function for: Abramowitz and Stegun 7.1.26, to 1.5e-7
-HELPERS = """function erf(x) {
-  const t = 1 / (1 + 0.3275911 * Math.abs(x));
-  const sum = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
-  return Math.sign(x) * (1 - sum * Math.exp(-x * x));
-}
-function threefry(k, a, b) {
-  const keys = [k[0], k[1], k[0] ^ k[1] ^ 0x1bd11bda];
-  let x = (a + keys[0]) | 0, y = (b + keys[1]) | 0;
-  for (let g = 0; g < 5; g++) {
-    for (const r of g % 2 ? [17, 29, 16, 24] : [13, 15, 26, 6]) { x = (x + y) | 0; y = ((y << r) | (y >>> (32 - r))) ^ x; }
-    x = (x + keys[(g + 1) % 3]) | 0; y = (y + keys[(g + 2) % 3] + g + 1) | 0;
-  }
-  return [x >>> 0, y >>> 0];
-}"""
-# one row i of a head's weights: scores, what is left of them by masks, and what dropout leaves of each
-SCORES = """const score = (i0, i1, i2, i3) => {{
-    let s = 0; for (let e = 0; e < {d}; e++) s += Q[{q}] * K[{k}]; s *= {scale};
-    {mask} return {causal};
-  }};
-  const kept = (i0, i1, i2, i3) => {kept};
-  const all = Array.from({{ length: {columns} }}, (_, k) => k);"""
-OVER_ROWS = "for (let i0 = 0; i0 < {0}; i0++) for (let i1 = 0; i1 < {1}; i1++) for (let i2 = 0; i2 < {2}; i2++)"
-
-
-@dataclass(frozen=True)
-class View:
-    """The location of a plan row's elements: array t[memory], element i at offset + the sum of i * strides."""
-
-    memory: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int = 0
-
-    @property
-    def is_contiguous(self) -> bool:
-        return not self.offset and all(
-            n == 1 or s == c for n, s, c in zip(self.shape, self.strides, contiguous(self.shape), strict=True)
-        )
-
-    def at(self, index: Sequence[str]) -> str:
-        parts = [i if s == 1 else f"{i} * {s}" for i, s in zip(index, self.strides, strict=True) if s and i != "0"]
-        return " + ".join([*parts, *([str(self.offset)] if self.offset or not parts else [])])
-
-    def part(self, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int]) -> View:
-        """Elements from `starts` on, `steps` apart, along every axis."""
-        offset = self.offset + sum(a * s for a, s in zip(starts, self.strides, strict=True))
-        return View(self.memory, tuple(shape), tuple(s * k for s, k in zip(self.strides, steps, strict=True)), offset)
-
-    def windows(
-        self, axes: Sequence[int], shape: Sequence[int], steps: Sequence[int], dilations: Sequence[int]
-    ) -> View:
-        """Windows along axes; the positions within a window are axes at the end. shape: that of the result."""
-        strides = list(self.strides)
-        for axis, step, dilation in zip(axes, steps, dilations, strict=True):
-            strides.append(self.strides[axis] * dilation)
-            strides[axis] *= step
-        return View(self.memory, tuple(shape), tuple(strides), self.offset)
-
-
-def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in row-major order."""
-    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
-
-
-def render(step: PortableStep) -> str:
-    """The module. Raises a WebError that names unsupported operations."""
+def render(step: PortableStep, labels: Sequence[Label]) -> str:
+    """The module. labels: what its outputs are, of which two may be one array. Raises a WebError that names unsupported operations."""
     plan = step.plan
-    unknown = {plan.kernels[d.kernel].primitive for d in plan.dispatches} - KNOWN
+    kernels = [plan.kernels[d.kernel] for d in plan.dispatches]
+    unknown = {k.name if k.primitive == "OperationCall" else k.primitive for k in kernels if k.primitive not in KNOWN}
     if unknown:
-        raise WebError(f"[compare] {', '.join(sorted(unknown))} cannot be written in JavaScript yet.")
-    return _Writer(plan).text()
+        raise WebError(f"{', '.join(sorted(unknown))} cannot be written in JavaScript yet.")
+    return _Writer(plan).text(labels)
 
 
 class _Writer:
@@ -135,7 +43,7 @@ class _Writer:
         self.made: list[str] = []  # arrays
         self.calls: list[str] = []
 
-    def text(self) -> str:
+    def text(self, labels: Sequence[Label]) -> str:
         for row in self.plan.inputs:
             self.array(row)
         for d in self.plan.dispatches:
@@ -144,16 +52,17 @@ class _Writer:
         specs = self.plan.buffers
         inputs = {f"{specs[row].role}/{specs[row].name}": self.views[row].memory for row in self.plan.inputs}
         carried, results = [], {}
-        for row in self.plan.outputs:
-            view, key = self.views[row], f"{specs[row].role}/{specs[row].name}"
-            if specs[row].role == "result":
-                results[specs[row].name] = [self.packed(view).memory, bool(view.shape)]
+        for row, (role, name) in zip(self.plan.outputs, labels, strict=True):
+            view, key = self.views[row], f"{role}/{name}"
+            if role == "result":
+                results[_short(name)] = [self.kept(view, inputs).memory, bool(view.shape)]
             elif key in inputs:
-                carried.append([self.packed(view).memory, inputs[key]])
+                carried.append([self.kept(view, inputs).memory, inputs[key]])
         functions = "\n".join(f"const {name} = {text};" for text, name in self.functions.items())
         newline = "\n  "
+        helpers = "\n".join(text for name, text in HELPERS.items() if f"{name}(" in functions)
         return f"""// A training step, node by node, on typed arrays. Written by shadergrad.
-{HELPERS}
+{helpers}
 {functions}
 const INPUTS = {json.dumps(inputs)};
 const CARRIED = {json.dumps(carried)};
@@ -165,14 +74,14 @@ function nodes() {{
   {newline.join(self.calls)}
 }}
 export function load(state) {{
-  for (const [key, at] of Object.entries(INPUTS)) if (state.has(key)) t[at].set(state.get(key).data);
+  for (const [key, at] of Object.entries(INPUTS)) if (state.has(key)) t[at] = state.get(key).data;
   return {{
     run(inputs) {{
-      for (const [name, data] of Object.entries(inputs)) t[INPUTS[`argument/${{name}}`]].set(data);
+      for (const [name, data] of Object.entries(inputs)) t[INPUTS[`argument/${{name}}`]]?.set(data);
       nodes();
       for (const [from, to] of CARRIED) t[to].set(t[from]);
       return Object.fromEntries(
-        Object.entries(RESULTS).map(([name, [at, isArray]]) => [name.replace(/^result\\['(.*)'\\]$/, "$1"), isArray ? t[at].slice() : t[at][0]]),
+        Object.entries(RESULTS).map(([name, [at, isArray]]) => [name, isArray ? t[at].slice() : t[at][0]]),
       );
     }},
   }};
@@ -198,12 +107,23 @@ export function load(state) {{
         self.loop(copy, [view], "a")
         return copy
 
+    def kept(self, view: View, inputs: Mapping[str, int]) -> View:
+        """The same, in memory of its own where it lies in an input's, which the end of a step overwrites."""
+        if view.memory not in inputs.values():
+            return self.packed(view)
+        kind = self.made[view.memory].partition("(")[0]
+        self.made.append(f"{kind}({math.prod(view.shape)})")
+        copy = View(len(self.made) - 1, view.shape, contiguous(view.shape))
+        self.loop(copy, [view], "a")
+        return copy
+
     def call(self, text: str, *views: View) -> None:
         name = self.functions.setdefault(text, f"f{len(self.functions)}")
         self.calls.append(f"{name}({', '.join(f't[{v.memory}]' for v in views)});")
 
     def loop(self, out: View, inputs: Sequence[View], expression: str, sign: str = "=") -> None:
         """out = expression of a, b, c, the inputs' elements at the same index."""
+        out, *inputs = collapsed([out, *inputs])
         index = _indices(out.shape)
         reads = " ".join(f"const {n} = {n.upper()}[{v.at(index)}];" for n, v in zip("abc", inputs, strict=False))
         names = ", ".join(["o", *"ABC"[: len(inputs)]])
@@ -257,8 +177,12 @@ export function load(state) {{
     def _window(self, view: View, shape: tuple[int, ...], parameters: dict[str, Any]) -> View:
         return view.windows(parameters["axes"], shape, parameters["steps"], parameters["dilations"])
 
-    def _inrange(self, view: View, _shape: tuple[int, ...], _: Any) -> View:
-        return view  # the GPU's side says what is out of range
+    def _inrange(self, view: View, shape: tuple[int, ...], parameters: dict[str, Any]) -> View:
+        low, size, fault = (parameters[name] for name in ("low", "size", "fault"))
+        wrong = f"if (!(A[{view.at(_indices(shape))}] >= {low} && A[{view.at(_indices(shape))}] < {size}))"
+        thrown = f'throw Object.assign(new Error("out of range"), {{ fault: [{fault}, A[{view.at(_indices(shape))}], {size}] }});'
+        self.call(f"(A) => {{ {_loops(shape)} {wrong} {thrown} }}", view)
+        return view
 
     def _constant(self, out: View, value: Any, **_: Any) -> None:
         text = value if math.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN")
@@ -413,8 +337,7 @@ export function load(state) {{
         self.call(f"({names}) => {{ {text} }}", *views, *mask, *map(self.packed, key))
 
     def _conv(self, out: View, x: View, w: View, steps: Any, dilations: Any, low: Any, high: Any, spread: Any) -> None:
-        """Writes zeros between and around the elements first. Of positions and window elements, the more numerous form the
-        inner loops."""
+        """Writes zeros between and around the elements first."""
         rank = len(steps)
         if any(low) or any(high) or set(spread) != {1}:
             whole = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
@@ -428,18 +351,24 @@ export function load(state) {{
             x = wide.part((0, 0, 0, *left), (*x.shape[:3], *kept), (1,) * (3 + rank))
         counts, window = out.shape[3:], w.shape[3:]
         places = x.windows(range(3, 3 + rank), (*x.shape[:3], *counts, *window), steps, dilations)
-        # i0 group, i1 batch, i2 of the outputs, i3 … their places, then channel and the window's places
+        # i0 group, i1 batch, i2 of the outputs, i3 … their places, then channel and the window's places, of which the last are unrolled
         n = 3 + rank
-        index = _indices((*out.shape, x.shape[2], *window))
+        flat = next(k for k in range(rank + 1) if math.prod(window[k:]) <= MOST_UNROLLED)
+        looped = (*window[:flat], *(1,) * (rank - flat))
+        index = _indices((*out.shape, x.shape[2], *looped))
         into, c, within = index[:n], index[n], index[n + 1 :]
-        read = f"A[{places.at([index[0], index[1], c, *index[3:n], *within])}] * W[{w.at([index[0], index[2], c, *within])}]"
-        head = _loops(out.shape[:3])
-        over = _loops((1, 1, 1, *counts))
-        inner = _loops((*(1,) * n, x.shape[2], *window))
-        if math.prod(window) > math.prod(counts):
-            body = f"{head} {over} {{ let s = 0; {inner} s += {read}; o[{out.at(into)}] = s; }}"
-        else:
-            body = f"o.fill(0); {head} {inner} {over} o[{out.at(into)}] += {read};"
+        steps_of = [(places.strides[n + k], w.strides[3 + k]) for k in range(flat, rank)]
+        terms = [
+            " * ".join(
+                f"{a}[{a.lower()} + {sum(i * s[side] for i, s in zip(at, steps_of, strict=True))}]"
+                for side, a in enumerate("AW")
+            )
+            for at in itertools.product(*map(range, window[flat:]))
+        ]
+        reads = f"const a = {places.at([index[0], index[1], c, *index[3:n], *within])}, w = {w.at([index[0], index[2], c, *within])};"
+        inner = _loops((*(1,) * n, x.shape[2], *looped))
+        sums = f"let s = 0; {inner} {{ {reads} s += {' + '.join(terms)}; }} o[{out.at(into)}] = s;"
+        body = f"{_loops(out.shape)} {{ {sums} }}"
         self.call(f"(o, A, W) => {{ {body} }}", out, x, w)
 
     def _gather(self, out: View, a: View, places: View, axis: int) -> None:
@@ -459,30 +388,40 @@ export function load(state) {{
         )
 
     def _dot(self, out: View, a: View, b: View, window: int = 1, chunk: int = 0) -> None:
-        """The inner loop runs along n if the second operand is contiguous there, else along k. window: a hint for tiles."""
+        """The inner loop runs along n if the second operand is contiguous there, and takes several k; else along k, for several n.
+        window: a hint for tiles."""
         assert not chunk, "products in stretches are the compiler's, and the page runs what it compiles of"
         batch, m, n = out.shape
         k = a.shape[2]
-        (i, j, h, r) = ("i0", "i1", "i2", "k")
-        head = f"for (let i0 = 0; i0 < {batch}; i0++) for (let i1 = 0; i1 < {m}; i1++)"
+        i, j = ("0" if batch == 1 else "i0"), ("0" if m == 1 else "i1")
+        head = _loops((batch, m))
         if b.strides[2] == 1:
-            body = (
-                f"for (let k = 0; k < {k}; k++) {{ const x = A[{a.at([i, j, r])}]; "
-                f"for (let i2 = 0; i2 < {n}; i2++) o[{out.at([i, j, h])}] += x * B[{b.at([i, r, h])}]; }}"
-            )
-            self.call(f"(o, A, B) => {{ o.fill(0); {head} {body} }}", out, a, b)
+            at_once = next(u for u in (4, 2, 1) if k % u == 0)
+            xs = " ".join(f"const x{u} = A[{a.at([i, j, f'(k + {u})'])}];" for u in range(at_once))
+            sums = " + ".join(f"x{u} * B[{b.at([i, f'(k + {u})', 'h'])}]" for u in range(at_once))
+            body = f"for (let k = 0; k < {k}; k += {at_once}) {{ {xs} for (let h = 0; h < {n}; h++) o[{out.at([i, j, 'h'])}] += {sums}; }}"
+            body = f"o.fill(0); {head} {body}"
         else:
-            body = (
-                f"for (let i2 = 0; i2 < {n}; i2++) {{ let s = 0; for (let k = 0; k < {k}; k++) "
-                f"s += A[{a.at([i, j, r])}] * B[{b.at([i, r, h])}]; o[{out.at([i, j, h])}] = s; }}"
-            )
-            self.call(f"(o, A, B) => {{ {head} {body} }}", out, a, b)
+            at_once = next(u for u in (4, 2, 1) if n % u == 0)
+            sums = [f"s{u}" for u in range(at_once)]
+            start = ", ".join(f"{x} = 0" for x in sums)
+            add = " ".join(f"{x} += x * B[{b.at([i, 'k', f'(h + {u})'])}];" for u, x in enumerate(sums))
+            end = " ".join(f"o[{out.at([i, j, f'(h + {u})'])}] = {x};" for u, x in enumerate(sums))
+            over_k = f"for (let k = 0; k < {k}; k++) {{ const x = A[{a.at([i, j, 'k'])}]; {add} }}"
+            body = f"{head} for (let h = 0; h < {n}; h += {at_once}) {{ let {start}; {over_k} {end} }}"
+        self.call(f"(o, A, B) => {{ {body} }}", out, a, b)
 
 
 VIEWS = frozenset({"Reshape", "Expand", "Permute", "InRange", "Slice", "Flip", "Window"})
 MADE = {"Constant", "Iota", "Where", "Gather", "ScatterAdd", "Cat", "Pad", "Fold", "Conv", "Dot", "Bitcast", "Threefry"}
 MADE |= {"Attention", "AttentionGradient"}
 KNOWN = VIEWS | UNARY.keys() | BINARY.keys() | REDUCE.keys() | MADE
+
+
+def _short(name: str) -> str:
+    """The name of a result as its step's author calls it, as runtime.js has it: `result['loss']` is loss."""
+    found = re.fullmatch(r"result\[(?:'([^'\]]*)'|(\d+))\]", name)
+    return name if found is None else found[1] or found[2] or name
 
 
 def _indices(shape: Sequence[int]) -> list[str]:

@@ -8,7 +8,7 @@ export async function start(remote, page, info, main) {
   const steps = page.settings.steps ?? 300;
   /** @type {Record<string, {losses: number[], panel: Side}>} */
   const sides = {
-    GPU: { losses: [], panel: new Side("On this GPU", info.adapter, `WebGPU, ${info.dispatches} dispatches a step`) },
+    GPU: { losses: [], panel: new Side("On this GPU", info.adapter || "WebGPU", info.noGpu ? "the browser gives the page none" : `${info.dispatches} dispatches a step`) },
     CPU: { losses: [], panel: new Side("On this CPU", "one thread", "plain JavaScript on typed arrays, a loop a node") },
   };
   const verdict = h("p", { class: "answer", role: "status" }, "–");
@@ -28,6 +28,7 @@ export async function start(remote, page, info, main) {
     let most = 0;
     for (let k = 0; k < common; k++) most = Math.max(most, Math.abs(a.losses[k] - b.losses[k]));
     const ratio = a.panel.speed / b.panel.speed;
+    if (info.noGpu) verdict.textContent = `There is no GPU to compare with: ${info.noGpu}`;
     if (common && Number.isFinite(ratio))
       verdict.textContent =
         (ratio >= 1 ? `The GPU is ${short(ratio, 2)} times as fast.` : `The CPU is ${short(1 / ratio, 2)} times as fast.`) +
@@ -41,9 +42,11 @@ export async function start(remote, page, info, main) {
     worker?.terminate();
     chart.clear();
     for (const side of Object.values(sides)) side.losses.length = 0;
-    await remote.call("reset");
-    say("The GPU trains …");
-    await remote.call("train", steps);
+    if (!info.noGpu) {
+      await remote.call("reset");
+      say("The GPU trains …");
+      await remote.call("train", steps);
+    }
     say("The CPU trains …");
     worker = new Worker(new URL("cpu-worker.js", import.meta.url), { type: "module" });
     await new Promise((resolve, reject) => {

@@ -60,16 +60,19 @@ export class ShadergradError extends Error {
   name = "ShadergradError";
 }
 
+/** There is no GPU that could run the plan: no WebGPU, no adapter, or one that is too small. */
+export class NoGpuError extends ShadergradError {}
+
 /** @param {Spec} spec */
-const keyOf = (spec) => `${spec.role}/${spec.name}`;
+export const keyOf = (spec) => `${spec.role}/${spec.name}`;
 /** @param {number[]} shape */
-const sizeOf = (shape) => shape.reduce((a, b) => a * b, 1);
+export const sizeOf = (shape) => shape.reduce((a, b) => a * b, 1);
 /** @param {number} n */
 const roundUp = (n) => Math.ceil(Math.max(n, 4) / 16) * 16;
 /** The name of a result as its step's author calls it: `result['loss']` is loss. @param {string} name */
-const shortName = (name) => /^result\[(?:'([^'\]]*)'|(\d+))\]$/.exec(name)?.slice(1).find((x) => x !== undefined) ?? name;
+export const shortName = (name) => /^result\[(?:'([^'\]]*)'|(\d+))\]$/.exec(name)?.slice(1).find((x) => x !== undefined) ?? name;
 /** @param {string} dtype */
-const arrayOf = (dtype) => ARRAYS[DTYPES[dtype][0]];
+export const arrayOf = (dtype) => ARRAYS[DTYPES[dtype][0]];
 
 /**
  * The numbers for a buffer, in the type that the GPU stores.
@@ -191,11 +194,11 @@ class Session {
   async open() {
     const gpu = globalThis.navigator?.gpu;
     if (!gpu)
-      throw new ShadergradError(
+      throw new NoGpuError(
         "[load] this browser offers no WebGPU here. Chrome and Edge 113, Safari 26 and Firefox 141 do, on https or localhost.",
       );
     const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
-    if (!adapter) throw new ShadergradError("[load] WebGPU is there, but the browser gives no GPU. chrome://gpu says why.");
+    if (!adapter) throw new NoGpuError("[load] WebGPU is there, but the browser gives no GPU. chrome://gpu says why.");
     this.adapter = adapter.info?.description || [adapter.info?.vendor, adapter.info?.architecture].filter(Boolean).join(" ");
     for (const [name, need] of Object.entries(this.needs)) checkLimit(adapter, name, need);
     const timing = this.options.timestamps && adapter.features.has("timestamp-query");
@@ -310,7 +313,7 @@ function needsOf(plan) {
 function checkLimit(adapter, name, need) {
   const has = adapter.limits[/** @type {Limit} */ (name)];
   if (has < need)
-    throw new ShadergradError(
+    throw new NoGpuError(
       `[load] this GPU is too small for the plan: ${name} is ${has}, the plan needs ${need} (${need - has} more). Hint: a smaller batch.`,
     );
 }
@@ -324,6 +327,7 @@ export class Program {
   /** Milliseconds that the GPU took for the step that came back last; null where the browser does not say. @type {number | null} */
   gpuTime = null;
   _kept = 0;
+  /** @type {URL} */ _address = /** @type {any} */ (null);
   /** @type {GPUBuffer[]} */ #buffers = [];
   /** @type {[GPUComputePipeline, GPUBindGroup, number[]][]} */ #commands = [];
   /** @type {[GPUBuffer, GPUBuffer, number][]} */ #copies = [];
@@ -361,7 +365,8 @@ export class Program {
     const beside = options.state === undefined ? exported.state : options.state;
     const file = typeof beside === "string" ? await (await fetched(new URL(beside, address))).arrayBuffer() : beside;
     const session = options.share?._session ?? new Session(options, exported.plan);
-    const program = new Program(exported, session);
+    const program = new this(exported, session);
+    program._address = address;
     await program._join(file ? readTensors(file) : new Map(), options.onkernel);
     return program;
   }
@@ -404,7 +409,7 @@ export class Program {
     // a place among the steps under way, in the order of asking
     if (++this.#underWay > (this._session.options.inFlight ?? 32)) await new Promise((resolve) => this.#waiting.push(resolve));
     try {
-      return await this._session.doing(() => this.#once(values, wanted));
+      return await this._session.doing(() => this._once(values, wanted));
     } finally {
       this.#underWay--;
       this.#waiting.shift()?.(null);
@@ -447,7 +452,7 @@ export class Program {
   }
 
   /** @param {[number, Numbers][]} values @param {[string, number][]} wanted @returns {Promise<Record<string, any>>} */
-  async #once(values, wanted) {
+  async _once(values, wanted) {
     const { device } = this._session;
     if (this._session.error) throw new ShadergradError(`[run] the GPU reports an error: ${this._session.error}`);
     const sizes = wanted.map(([, row]) => 4 * sizeOf(this.plan.buffers[row].shape));
@@ -508,21 +513,26 @@ export class Program {
     const [flag, index, size, which] = report;
     if (!flag) return;
     this.device.queue.writeBuffer(this.#buffers[this._faulting], 0, new Int32Array(4));
+    throw this._fault(which, index, size);
+  }
+
+  /** @param {number} which @param {number} index @param {number} size */
+  _fault(which, index, size) {
     const text = this._exported.faults[which] ?? "an index {index} is out of range for {size}.";
-    throw new ShadergradError(text.replaceAll("{index}", `${index}`).replaceAll("{size}", `${size}`).replaceAll("{last}", `${size - 1}`));
+    return new ShadergradError(text.replaceAll("{index}", `${index}`).replaceAll("{size}", `${size}`).replaceAll("{last}", `${size - 1}`));
   }
 
   // -- values by name
 
   /** The value of a parameter, of state, or of what the last run left, by its name. @param {string} name @returns {Promise<Numbers>} */
   async read(name) {
-    const row = this.#row("read", name);
+    const row = this._row("read", name);
     return (await this._session.doing(() => this._session.download([[this.#buffers[row], this.plan.buffers[row]]])))[0];
   }
 
   /** Gives a parameter or state, the learning rate for one, another value before the next run. @param {string} name @param {Given} value */
   write(name, value) {
-    const row = this.#row("write", name);
+    const row = this._row("write", name);
     const spec = this.plan.buffers[row];
     const held = this._session.held.get(this.#keys[row]);
     if (!held) throw new ShadergradError(`[write] ${name} is ${spec.role}, which each run overwrites.`);
@@ -542,7 +552,7 @@ export class Program {
   }
 
   /** @param {string} what @param {string} name */
-  #row(what, name) {
+  _row(what, name) {
     const rows = this.plan.buffers;
     const known = [...this.plan.inputs, ...this.plan.outputs].filter((row) => rows[row].role !== "argument");
     const found = known.filter((row) => [rows[row].name, keyOf(rows[row]), shortName(rows[row].name)].includes(name));

@@ -3,10 +3,11 @@
 /** @typedef {{steps: number, rows: Record<string, number>[], perSecond: number, gpuTime: number | null}} Progress */
 /** @typedef {{page: string, title: string, text: string, programs: string[], data: string | null, settings: Record<string, any>}} Page */
 /** @typedef {{name: string, shape: number[], dtype: string}} Part */
-/** @typedef {{adapter: string, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info */
+/** noGpu: why the step runs on the CPU, if it does. @typedef {{adapter: string, noGpu: string, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info */
 
 const MOST_POINTS = 4000;
-const FIRST_STEP = "The first step is under way. It takes seconds on a slow GPU, and up to a minute on a software adapter.";
+const GPU_TIME = "GPU time a step";
+const FIRST_STEP = "The first step is under way. It takes seconds on a slow GPU, and up to a minute on a software adapter or a CPU.";
 
 /** The worker, as functions. */
 export class Remote {
@@ -272,16 +273,16 @@ export class Training {
       "section",
       { class: "wide" },
       h("h2", {}, "Training"),
+      info.noGpu ? h("p", { class: "note" }, `The step runs on the CPU, in plain JavaScript: ${info.noGpu}`) : "",
       this.chart.element,
       h("div", { class: "row" }, this.start, this.button("One step", () => this.step()), this.button("Reset", () => this.reset()), ...this.rate()),
       this.table({
         steps: "0",
         loss: "–",
         [this.speed]: "–",
-        "GPU time a step": "–",
-        "dispatches a step": `${info.dispatches}`,
+        ...(info.noGpu ? {} : { [GPU_TIME]: "–", "dispatches a step": `${info.dispatches}` }),
         parameters: info.parameters.toLocaleString("en"),
-        GPU: info.adapter || "unnamed",
+        ...(info.noGpu ? { CPU: "one thread" } : { GPU: info.adapter || "unnamed" }),
       }),
       this.files(),
     );
@@ -431,7 +432,7 @@ export class Training {
   blank(steps) {
     this.steps = steps;
     this.chart.clear();
-    for (const name of ["loss", this.speed, "GPU time a step"]) this.figures[name].textContent = "–";
+    for (const name of ["loss", this.speed, GPU_TIME]) if (this.figures[name]) this.figures[name].textContent = "–";
     this.figures.steps.textContent = steps.toLocaleString("en");
     this.changed();
   }
@@ -449,7 +450,7 @@ export class Training {
     if (rows.length) {
       figures[this.speed].textContent = short(perSecond * (page.settings.batch ?? 1));
     }
-    if (gpuTime !== null) figures["GPU time a step"].textContent = `${short(gpuTime)} ms`;
+    if (gpuTime !== null) figures[GPU_TIME].textContent = `${short(gpuTime)} ms`;
     this.changed();
   }
 

@@ -2,7 +2,8 @@
 // {id, error}, and {event} now and then while it trains.
 
 import { Batches } from "./batches.js";
-import { Program, ShadergradError, readTensors } from "./runtime.js";
+import { CpuProgram } from "./cpu.js";
+import { NoGpuError, Program, ShadergradError, readTensors } from "./runtime.js";
 
 const REPORT_EVERY = 120; // milliseconds between two reports of a training
 const AHEAD = 100; // milliseconds of steps under way: what else the page asks of the GPU waits no longer
@@ -15,6 +16,7 @@ const later = {};
 const data = new Map();
 /** @type {ArrayBuffer} */
 let initial;
+let noGpu = ""; // why the programs run on the CPU, if they do
 /** The training under way, or the last one. @type {{on: boolean, end: Promise<void>}} */
 let training = { on: false, end: Promise.resolve() };
 let finished = 0; // steps whose results are there
@@ -29,7 +31,7 @@ const tell = (values) => postMessage(values);
 /** @type {Record<string, (...args: any[]) => any>} */
 const calls = {
   /** Loads the programs of a page: the step first, whose device and state the others share. */
-  async load(/** @type {string} */ base, /** @type {{programs: string[], data: string | null, settings: Record<string, any>}} */ page, options = {}) {
+  async load(/** @type {string} */ base, /** @type {{programs: string[], data: string | null, cpu?: string, settings: Record<string, any>}} */ page, options = {}) {
     const [file, given] = await Promise.all([
       fetch(new URL("state.safetensors", base)).then((answer) => answer.arrayBuffer()),
       page.data ? fetch(new URL(page.data, base)).then((answer) => answer.arrayBuffer()) : null,
@@ -37,7 +39,7 @@ const calls = {
     initial = file;
     if (given) for (const [name, tensor] of readTensors(given)) data.set(name, tensor);
     const load = (/** @type {string} */ name) =>
-      Program.load(new URL(`${name}.json`, base), {
+      (noGpu ? CpuProgram : Program).load(new URL(`${name}.json`, base), {
         ...options,
         state: initial,
         share: programs.step,
@@ -47,7 +49,12 @@ const calls = {
         },
         onkernel: name === "step" ? (compiled, of) => tell({ event: "kernel", compiled, of }) : undefined,
       });
-    programs.step = await load("step");
+    programs.step = await load("step").catch((error) => {
+      if (!(error instanceof NoGpuError)) throw error;
+      noGpu = error.message.replace(/^\[load\] /, "");
+      if (page.cpu !== "") throw new ShadergradError(`${error.message} The page cannot train on the CPU either: ${page.cpu ?? "it was exported by an older version."}`);
+      return load("step");
+    });
     batches = new Batches(programs.step.arguments, data, Boolean(page.settings.whole_batches));
     // the step begins; the others are compiled meanwhile
     for (const name of page.programs.slice(1)) later[name] = load(name).then((program) => (programs[name] = program));
@@ -58,6 +65,7 @@ const calls = {
     const step = programs.step;
     return {
       adapter: step.adapter,
+      noGpu,
       dispatches: step.plan.dispatches.length,
       parameters: step.names.filter((spec) => spec.role === "parameter").reduce((n, s) => n + s.shape.reduce((a, b) => a * b, 1), 0),
       names: step.names.map(({ role, name, shape, dtype }) => ({ role, name, shape, dtype })),

@@ -1,0 +1,64 @@
+"""What the operations of a step are in JavaScript: expressions of a, b, c, and functions that JavaScript lacks."""
+
+from __future__ import annotations
+
+ARRAYS = {
+    "float32": "Float32Array",
+    "uint32": "Uint32Array",
+    "bool": "Uint8Array",
+    "uint8": "Uint8Array",
+    "int8": "Int8Array",
+    "uint16": "Uint16Array",
+    "int16": "Int16Array",
+}  # others: Int32
+UNARY = {
+    "Neg": "-a", "Exp": "Math.exp(a)", "Log": "Math.log(a)", "Expm1": "Math.expm1(a)", "Log1p": "Math.log1p(a)",
+    "Exp2": "2 ** a", "Log2": "Math.log2(a)", "Log10": "Math.log10(a)",
+    "Sqrt": "Math.sqrt(a)", "Rsqrt": "1 / Math.sqrt(a)", "Abs": "Math.abs(a)", "Sin": "Math.sin(a)", "Cos": "Math.cos(a)",
+    "Tanh": "Math.tanh(a)", "Sigmoid": "1 / (1 + Math.exp(-a))", "Relu": "a > 0 || a !== a ? a : 0", "Not": "a ? 0 : 1",
+    "IsNan": "a !== a ? 1 : 0", "Floor": "Math.floor(a)", "Cast": "a", "Reciprocal": "1 / a", "Sign": "Math.sign(a)",
+    "Trunc": "Math.trunc(a)", "Asin": "Math.asin(a)", "Acos": "Math.acos(a)", "IsFinite": "Number.isFinite(a) ? 1 : 0",
+    "Erf": "erf(a)", "Round": "a % 1 === 0.5 || a % 1 === -0.5 ? 2 * Math.round(a / 2) : Math.round(a)",
+}  # fmt: skip
+BINARY = {
+    "Add": "a + b", "Sub": "a - b", "Mul": "a * b", "Div": "a / b", "Pow": "a ** b", "Maximum": "Math.max(a, b)",
+    "Minimum": "Math.min(a, b)", "Equal": "a === b ? 1 : 0", "NotEqual": "a !== b ? 1 : 0", "Less": "a < b ? 1 : 0",
+    "LessEqual": "a <= b ? 1 : 0", "Greater": "a > b ? 1 : 0", "GreaterEqual": "a >= b ? 1 : 0", "And": "a & b", "Or": "a | b",
+    "Xor": "a ^ b", "ShiftRight": "a >> Math.min(b, 31)", "ShiftLeft": "b >>> 0 > 31 ? 0 : a << b", "Atan2": "Math.atan2(a, b)", "Fmod": "a % b",
+}  # fmt: skip
+OTHERWISE = {  # of results that are no floats
+    ("Add", "bool"): "a | b", ("Mul", "bool"): "a & b", ("Cast", "bool"): "a !== 0 ? 1 : 0", ("Mul", "int32"): "Math.imul(a, b)",
+    ("Mul", "uint32"): "Math.imul(a, b)", ("Not", "int32"): "~a", ("Not", "uint32"): "~a",
+    ("ShiftRight", "uint32"): "b > 31 ? 0 : a >>> b",
+}  # fmt: skip
+REDUCE = {
+    "ReduceSum": ("0", "s + a"),
+    "ReduceMax": ("-Infinity", "Math.max(s, a)"),
+    "ReduceMin": ("Infinity", "Math.min(s, a)"),
+}
+
+
+HELPERS = {  # what JavaScript has no function for; erf: Abramowitz and Stegun 7.1.26, to 1.5e-7
+    "erf": """function erf(x) {
+  const t = 1 / (1 + 0.3275911 * Math.abs(x));
+  const sum = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  return Math.sign(x) * (1 - sum * Math.exp(-x * x));
+}""",
+    "threefry": """function threefry(k, a, b) {
+  const keys = [k[0], k[1], k[0] ^ k[1] ^ 0x1bd11bda];
+  let x = (a + keys[0]) | 0, y = (b + keys[1]) | 0;
+  for (let g = 0; g < 5; g++) {
+    for (const r of g % 2 ? [17, 29, 16, 24] : [13, 15, 26, 6]) { x = (x + y) | 0; y = ((y << r) | (y >>> (32 - r))) ^ x; }
+    x = (x + keys[(g + 1) % 3]) | 0; y = (y + keys[(g + 2) % 3] + g + 1) | 0;
+  }
+  return [x >>> 0, y >>> 0];
+}""",
+}
+# one row i of a head's weights: scores, what is left of them by masks, and what dropout leaves of each
+SCORES = """const score = (i0, i1, i2, i3) => {{
+    let s = 0; for (let e = 0; e < {d}; e++) s += Q[{q}] * K[{k}]; s *= {scale};
+    {mask} return {causal};
+  }};
+  const kept = (i0, i1, i2, i3) => {kept};
+  const all = Array.from({{ length: {columns} }}, (_, k) => k);"""
+OVER_ROWS = "for (let i0 = 0; i0 < {0}; i0++) for (let i1 = 0; i1 < {1}; i1++) for (let i2 = 0; i2 < {2}; i2++)"

@@ -1,0 +1,171 @@
+"""Pages in browsers that give them no GPU: they train on the CPU, in plain JavaScript, say so, and lose no figure by it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shadergrad as sg
+import shadergrad.nn.functional as F
+from shadergrad import nn
+from shadergrad.data import load_digits
+
+from .steps import BATCH, digit_batches, digits, sequences
+from .test_pages import figure, opened, wait_for_steps
+
+NO_WEBGPU = "Object.defineProperty(navigator, 'gpu', {value: undefined});\n"
+NO_ADAPTER = "navigator.gpu.requestAdapter = async () => null;\n"
+RUNS = """async (batches) => {
+  const {CpuProgram} = await import(new URL('cpu.js', location.href));
+  const step = await CpuProgram.load('step.json');
+  const losses = [];
+  for (const batch of batches) losses.push((await step.run(Object.fromEntries(step.arguments.map(({name}, k) => [name, batch[k]])))));
+  window.step = step;
+  return losses.map((found) => found.loss ?? found.result);
+}"""
+
+
+def without(folder: Path, what: str = NO_WEBGPU) -> None:
+    """Take the GPU from the pages' worker, where the script that a test gives a page does not come."""
+    worker = folder / "worker.js"
+    worker.write_text(what + worker.read_text())
+
+
+def cnn() -> tuple[Any, list[tuple[np.ndarray, np.ndarray]]]:
+    sg.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 10)),
+    )
+    optimizer = sg.optim.AdamW(model.parameters(), lr=1e-2)
+
+    @sg.compile
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    images, labels, *_ = load_digits()
+    return step, [(images[k : k + 16].reshape(16, 1, 8, 8), labels[k : k + 16]) for k in range(0, 320, 16)]
+
+
+def xor() -> tuple[Any, list[tuple[np.ndarray, np.ndarray]]]:
+    sg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = sg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    @sg.compile
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, y = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32), np.array([[0], [1], [1], [0]], np.float32)
+    return step, [(x, y)] * 100
+
+
+STEPS = {
+    "mlp": lambda: (digits()[0], digit_batches(30)),
+    "cnn": cnn,
+    "xor": xor,
+    "lstm": lambda: sequences("lstm"),
+    "attention": lambda: sequences("attention"),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_on_the_pages_cpu_gives_the_losses_of_the_cpu_device(visit: Any, tmp_path: Path, name: str) -> None:
+    step, batches = STEPS[name]()
+    sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]))
+    assert json.loads((tmp_path / "page.json").read_text())["cpu"] == ""
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
+    page = visit(tmp_path, "blank.html")
+    there = page.evaluate(RUNS, [[part.ravel().tolist() for part in batch] for batch in batches])
+    found = [step(*map(sg.tensor, batch)) for batch in batches]
+    here = [(x["loss"] if isinstance(x, dict) else x).item() for x in found]
+    assert np.abs(np.subtract(there, here)).max() < 1e-4
+    state = page.evaluate("async () => [...await window.step.saveState()]")
+    (tmp_path / "later").write_bytes(bytes(state))
+    sg.web.load_state(step, tmp_path / "later", *map(sg.tensor, batches[0]))  # what it saves is Python's, too
+
+
+def test_results_that_lie_in_an_input_are_those_of_before_the_step(visit: Any, tmp_path: Path) -> None:
+    """An exchange of two tensors, the old value as a result, a view of it, and a label out of range, which changes nothing."""
+    a, b = sg.tensor([1.0, 2.0]), sg.tensor([3.0, 4.0])
+
+    @sg.compile
+    def step(k: sg.Tensor) -> tuple[sg.Tensor, sg.Tensor]:
+        before, other = a.clone(), b.clone()
+        row = F.one_hot(k, 3)
+        a.copy_(other)
+        b.copy_(before)
+        return before, row
+
+    sg.web.export(step, tmp_path, sg.tensor([0]))
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
+    page = visit(tmp_path, "blank.html")
+    found = page.evaluate(
+        """async () => {
+          const {CpuProgram} = await import(new URL('cpu.js', location.href));
+          const step = await CpuProgram.load('step.json');
+          const text = async (k) => {
+            try { const found = await step.run({k: [k]}); return [[...found[0]], [...found[1]]]; }
+            catch (error) { return error.message; }
+          };
+          return [await text(1), await text(3), await text(2)];
+        }"""
+    )
+    assert found[0] == [[1, 2], [0, 1, 0]]
+    assert "class 3 is out of range: there are 3 classes, 0 to 2" in found[1]
+    assert found[2] == [[3, 4], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("reason", [NO_WEBGPU, NO_ADAPTER], ids=["no WebGPU", "no adapter"])
+def test_a_page_without_a_gpu_trains_on_the_cpu_and_says_so(visit: Any, tmp_path: Path, reason: str) -> None:
+    step, predict, _ = digits()
+    images, labels, *_ = load_digits()
+    sg.web.export(
+        step,
+        tmp_path,
+        *map(sg.tensor, digit_batches(1)[0]),
+        data={"images": images, "labels": labels},
+        programs={"predict": (predict, sg.zeros(BATCH, 64))},
+    )
+    without(tmp_path, reason)
+    page = opened(visit, tmp_path)
+    wait_for_steps(page, 100)
+    assert float(figure(page, "loss")) < 1.0
+    said = page.inner_text(".note")
+    assert said.startswith("The step runs on the CPU, in plain JavaScript: ")
+    assert re.search("offers no WebGPU here" if reason == NO_WEBGPU else "the browser gives no GPU", said)
+    page.click("text=Pause")
+    page.wait_for_function("() => document.querySelector('button.main').textContent === 'Start'")
+    page.click("button:text-is('Run')")
+    page.wait_for_selector("text=with the weights of this moment")
+    with page.expect_download() as waiting:
+        page.click("text=Download state")
+    waiting.value.save_as(tmp_path / "later.safetensors")
+    steps = figure(page, "steps")
+    page.click("text=Reset")
+    page.wait_for_function("() => figure('steps') === '0'")
+    page.set_input_files("input[type=file] >> nth=0", tmp_path / "later.safetensors")
+    page.wait_for_function("(steps) => figure('steps') === steps", arg=steps)
+
+
+def test_a_page_whose_step_javascript_cannot_say_tells_both_reasons(visit: Any, tmp_path: Path) -> None:
+    sg.web.export(sg.compile(lambda x: x.sort().values.sum()), tmp_path, sg.ones(3))
+    without(tmp_path)
+    page = visit(tmp_path)
+    page.wait_for_selector("#status.error")
+    said = page.inner_text("#status")
+    assert "offers no WebGPU here" in said
+    assert re.search(r"cannot train on the CPU either: .*[Ss]ort.* cannot be written in JavaScript yet", said)
