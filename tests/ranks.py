@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -40,6 +41,7 @@ def start(source: str, count: int, *command: str, **environment: str) -> list[su
             "PYTHONPATH": str(SRC),
             "MASTER_ADDR": "127.0.0.1",
             "OMP_NUM_THREADS": "1",
+            "PYTHONFAULTHANDLER": "1",
             **own,
             **environment,
         }
@@ -52,17 +54,35 @@ def start(source: str, count: int, *command: str, **environment: str) -> list[su
 
 
 def finish(started: list[subprocess.Popen[str]], timeout: float = 240.0) -> list[Ended]:
-    """What became of them. Those that have not ended in time are killed, and the test fails."""
+    """What became of them. Those that have not ended in time are killed, and the test fails, with the place where each of them waits."""
     found = []
     try:
         for process in started:
             out, err = process.communicate(timeout=timeout)
             found.append(Ended(process.returncode, out, err))
+    except subprocess.TimeoutExpired:
+        raise AssertionError(_said_by_all(started, found, timeout)) from None
     finally:
         for process in started:
             if process.poll() is None:
                 process.kill()
     return found
+
+
+def _said_by_all(started: list[subprocess.Popen[str]], ended: list[Ended], timeout: float) -> str:
+    """What the processes printed, of which some have not ended: they say where they are."""
+    for process in started[len(ended) :]:
+        if process.poll() is None:
+            process.send_signal(signal.SIGABRT)  # faulthandler prints the stacks of all threads
+    for process in started[len(ended) :]:
+        try:
+            out, err = process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+        ended = [*ended, Ended(process.returncode, out, err)]
+    parts = (f"rank {k} ended with {e.code}:\n{e.out[-500:]}{e.err[-3000:]}" for k, e in enumerate(ended))
+    return "\n".join([f"not all ended within {timeout:.0f} s", *parts])
 
 
 def assert_ranks_pass(source: str, count: int, *command: str, **environment: str) -> list[str]:
