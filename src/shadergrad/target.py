@@ -102,7 +102,8 @@ class Target:
     max_workgroup_storage: bytes of workgroup memory. max_workgroups: of a dispatch, along each dimension. max_binding_bytes: of one
     binding. checked: whether kernels report indices that are out of range. traits: the row of ROWS. measured: the digest of the table
     of measured tiles (compile/tuning.py), "" for none. f16: whether the adapter offers half precision (`shader-f16`). subgroups: the
-    least and the largest size of its subgroups, (0, 0) for none. matrices: the products of its matrix units.
+    least and the largest size of its subgroups, (0, 0) for none. matrices: the products of its matrix units. converts_halves: whether
+    its own conversions between float16 and float32 round as IEEE 754 says, which is seen when it is opened (runtime/halves.py).
     """
 
     language: str
@@ -117,6 +118,7 @@ class Target:
     f16: bool = False
     subgroups: tuple[int, int] = (0, 0)
     matrices: tuple[Matrices, ...] = ()
+    converts_halves: bool = False
 
     def __hash__(self) -> int:
         """Computed once: every step looks programs up by it."""

@@ -15,6 +15,7 @@ import shadergrad as sg
 from dawn_front_end import FrontEnd
 from shadergrad.compile import matrix_units
 from shadergrad.compile.pipeline import compile_graph
+from shadergrad.compile.products import Product
 from shadergrad.graph.capture import Capture
 from shadergrad.plan import Kernel
 from shadergrad.target import PORTABLE, ROWS, Matrices, Target
@@ -141,3 +142,37 @@ def test_an_operand_of_halves_is_seen_through_views() -> None:
     found = matrix_units.half_behind(cast, lambda n: n.storage is not None)
     assert found is not None
     assert matrix_units.buffer_behind(found, lambda n: n.storage is not None) is x._node
+
+
+def test_weights_are_cast_once_for_all_products() -> None:
+    """The halves of a float32 weight go to memory in one kernel, which the products of both passes read."""
+    flush(views=True)
+    w = sg.tensor(np.ones((256, 512), np.float32), requires_grad=True)
+    with sg.autocast("cpu", dtype=sg.float16):
+        y = sg.nn.functional.linear(half(320, 512).requires_grad_(), w)
+        (found,) = sg.autograd.grad(y.float().sum(), w)
+    kernels = products(lambda: (y, found, y @ w.to(sg.float16)))
+    assert all(map(on_units, kernels))
+    assert not any(
+        "sg_words_float16(v" in k.source.partition("workgroupBarrier")[2].partition("Multiply")[0] for k in kernels
+    )
+
+
+def test_conversions_by_the_device_are_enabled_and_valid() -> None:
+    target = replace(SERVER, converts_halves=True)
+    flush(views=True)
+    found = [(half(2048).float() * 3).half(), half(256, 256) @ half(256, 256)]
+    plan = compile_graph(Capture([t._node for t in found]).graph(), target)[0]
+    texts = [k.source for k in plan.kernels]
+    assert all("f16(x)" in text and "enable f16;" in text for text in texts)
+    assert not FrontEnd().refused(texts)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(768, 768, 2048), (2048, 768, 50257), (128, 128, 100_000), (4096, 4096, 4096)]
+)
+def test_contractions_are_cut_in_whole_steps(m: int, n: int, k: int) -> None:
+    sizes = Product(1, m, n, k, k, 1, 1)
+    chunk = matrix_units.chunk_of(sizes, SERVER)
+    assert chunk == k or (chunk % 64 == 0 and chunk < k)
+    assert (chunk < k) is (m * n < 128 * 128 * SERVER.traits.costs.cores)

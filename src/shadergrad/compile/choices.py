@@ -291,6 +291,7 @@ class Choice:
 
     parts: one choice for each group of the dispatch. max_workgroups: of the grid, along each dimension. checked: whether the kernel reports
     indices that are out of range. wide_loads: whether read-only buffers of vec4s are read 64 bits at a time.
+    converts_halves: whether halves are converted by the device's own instructions.
     """
 
     archetype: str
@@ -298,6 +299,7 @@ class Choice:
     max_workgroups: int
     checked: bool = False
     wide_loads: bool = False
+    converts_halves: bool = False
 
     def __str__(self) -> str:
         found = [str(part) for part in self.parts if str(part)]

@@ -35,6 +35,7 @@ def choose(group: Group, target: Target, is_buffer: IsBuffer) -> Choice:
         target.max_workgroups,
         checked=target.checked,
         wide_loads=target.traits.slow_loads,
+        converts_halves=target.converts_halves,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from ..dtypes import float16
 from ..explanation import Refusal, Why
 from ..graph.index import Index, unflatten, variable
 from ..graph.leaves import Numbers, Placeholder
@@ -22,6 +23,7 @@ from ..primitives.indexing import Gather, InRange
 from ..primitives.views import Cat, Reshape, SliceAt, View
 from ..symbolic_sizes import form, hint
 from ..target import Target
+from . import matrix_units
 from .comparisons import Compared
 from .groups import (
     Group,
@@ -182,8 +184,11 @@ class Fuser:
         if is_call(node):
             yield from (x for x in map(behind_reshapes, node.inputs) if not self.is_source(x))
         if is_dot(node):
+            in_halves = matrix_units.takes_halves(self.target)
             yield from (
-                x for x in map(self._behind_views, node.inputs) if self._is_computed(x) and not self._is_cheap(x)
+                x
+                for x in map(self._behind_views, node.inputs)
+                if self._is_computed(x) and (not self._is_cheap(x) or (in_halves and x.dtype is float16))
             )
             if self._reads_windows_often(node):
                 yield node.inputs[1]

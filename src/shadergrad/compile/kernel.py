@@ -66,13 +66,16 @@ def finish(
         declared.append(f"@group(0) @binding({len(bindings)}) var<storage, read_write> fault: array<i32>;")
         access.append("read_write")
     origin = "; ".join(describe(n) for n in group.roots).replace(MARK, "")
+    functions = functions_text(r.functions, r.converts_halves)
+    if "f16" in functions and not enables and r.converts_halves:
+        enables = "enable f16;\n"
     source = (
         f"// {group.archetype}: {origin}\n"
         + enables
         + "\n".join(declared)
         + "\n"
         + globals_
-        + functions_text(r.functions)
+        + functions
         + (wide_loads() if any(b.wide for b in bindings) else "")
         + f"@compute @workgroup_size({threads})\n"
         + "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lid: u32"

@@ -12,10 +12,12 @@ from ..primitives.reduce import Reduce
 from ..primitives.views import Pad, Permute, Reshape, Slice
 from ..primitives.window import Fold, Unwindow
 from ..symbolic_sizes import hint
+from . import matrix_units
 from .layouts import innermost, is_shared
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
+from .products import Product
 from .rewrite import Inputs, Rewriter
-from .tiles import chunk_of
+from .tiles import bounded, chunk_of
 
 MOST_INDEX = 2**31 - 1  # of an i32
 SPLIT_FROM = 4096  # elements a reduction must have more than before it is worth a second pass
@@ -164,7 +166,11 @@ def split_long_contractions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node |
     n = b.shape[2]
     shared = is_shared(a)  # all samples have one left operand: they are further columns
     samples, batch = (batch, 1) if shared else (1, batch)
-    chunk = chunk_of(batch, m, samples * n, k, p.window, r.target)
+    product = Product(batch, m, samples * n, k, k, 1, p.window)
+    if matrix_units.is_for_units(inputs, product, r.target):
+        chunk = bounded(matrix_units.chunk_of(product, r.target), k, p.window, r.target)
+    else:
+        chunk = chunk_of(batch, m, samples * n, k, p.window, r.target)
     if chunk >= k:
         return None
     if shared:

@@ -6,6 +6,7 @@ for them. Which operands hold float16: those that are casts of it to float32 (do
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from ..primitives.views import SliceAt, View
 from ..symbolic_sizes import divides
 from ..target import Matrices, Target
 from .choices import DotChoice, Layout, Tile, Units
+from .estimate import seconds_of_parts
 from .layouts import IndexOf, IsBuffer, OperandIndex, has_windows, reads_quads
 from .products import Product
 from .render import LANES, lane_variable
@@ -51,6 +53,9 @@ TILES = (
     Candidate(64, 64, 32, 2, 2, 1.75, 2),
     Candidate(64, 64, 16, 2, 2, 2.5, 2),
 )
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+STEP = 64  # places that the parts of a contraction are a multiple of
+RATE = 0.96e12  # multiplications of a core in a second, by the first tile
 SUBGROUPS = 4  # of a workgroup that may share a dispatch with others
 
 
@@ -84,6 +89,11 @@ def choice_of(
         packed=(packed[0] is not None, packed[1] is not None),
     )
     return _best(product, layouts, units, target, alone)
+
+
+def takes_halves(target: Target) -> bool:
+    """Whether a product of float16 is better given its operands as halves in memory than computed as its tiles load them."""
+    return _matrices(target) is not None
 
 
 def alike(choices: list[DotChoice], target: Target) -> list[DotChoice] | None:
@@ -184,6 +194,28 @@ def _relative_time(tile: Candidate, product: Product, target: Target) -> float:
     last = -(-rest // cores)
     most = rounds * tile.at_a_time + (ALONE if last == 1 and tile.at_a_time > 1 else last)
     return most * tile.bm * tile.bn * tile.relative * (-(-product.chunk // tile.bk) * tile.bk)
+
+
+def chunk_of(product: Product, target: Target) -> int:
+    """The length of the parts into which the contraction of a product for matrix units is best cut; its own if it is not cut."""
+    tiles = [t for t in TILES if t.down * t.across * target.subgroups[0] <= target.max_workgroup_invocations]
+
+    def seconds(parts: int) -> tuple[float, int]:
+        chunk = -(-product.k // (parts * STEP)) * STEP if parts > 1 else product.k
+        cut = replace(product, chunk=chunk, parts=-(-product.k // chunk))
+        joining = seconds_of_parts(product.batches * product.m * product.n, cut.parts, target.traits.costs)
+        return min(_relative_time(t, cut, target) for t in tiles) / RATE + (joining if cut.parts > 1 else 0), chunk
+
+    return min(map(seconds, PARTS))[1] if tiles else product.k
+
+
+def is_for_units(operands: Sequence[Node], product: Product, target: Target) -> bool:
+    """Whether a product of these operands, of which none is computed yet, goes to matrix units."""
+    if _matrices(target) is None or product.varies() or product.window > 1:
+        return False
+    if min(product.m, product.n, product.k) < LEAST or product.multiplications < SMALLEST:
+        return False
+    return all(half_behind(x, lambda node: False) is not None and not has_windows(x) for x in operands)
 
 
 def _bytes(choice: DotChoice) -> tuple[int, int, int]:

@@ -408,6 +408,7 @@ class Renderer(Puller):
     branching: elements outside of what a view holds are not loaded, rather than loaded from elsewhere and replaced. That is
     faster where loads are many and their places known before a loop.
     wide: buffers of vec4s that are only read are read 64 bits at a time, for a target that takes as long for 32.
+    converts_halves: by the device's own conversions.
     """
 
     def __init__(
@@ -417,9 +418,11 @@ class Renderer(Puller):
         in_place: dict[int, Node] | None = None,
         checked: bool = False,
         wide: bool = False,
+        converts_halves: bool = False,
     ) -> None:
         super().__init__(is_buffer)
         self.wide = wide
+        self.converts_halves = converts_halves
         self.lanes = 1
         self.lane: int | None = None  # of those, the one that is computed by itself
         self.in_place = in_place or {}
@@ -922,17 +925,20 @@ def _without_comments(file: str) -> str:
     return re.sub(r"^//.*\n", "", text, flags=re.M)
 
 
-@lru_cache(maxsize=1)
-def math_functions() -> dict[str, str]:
-    """The functions of math.wgsl, by name, in file order."""
-    text = _without_comments("math.wgsl")
-    found = re.findall(r"^(fn (sg_\w+)\(.*?^\}\n)", text, flags=re.M | re.S)
+@lru_cache(maxsize=2)
+def math_functions(converts_halves: bool = False) -> dict[str, str]:
+    """The functions of math.wgsl, by name, in file order. converts_halves: with those of halves.wgsl in place of its own."""
+    return _functions("math.wgsl") | (_functions("halves.wgsl") if converts_halves else {})
+
+
+def _functions(file: str) -> dict[str, str]:
+    found = re.findall(r"^(fn (sg_\w+)\(.*?^\}\n)", _without_comments(file), flags=re.M | re.S)
     return {name: body for body, name in found}
 
 
-def functions_text(names: set[str]) -> str:
+def functions_text(names: set[str], converts_halves: bool = False) -> str:
     """The named functions and all that they call; `_v4` forms apply the scalar function to each component."""
-    library = math_functions()
+    library = math_functions(converts_halves)
     needed: set[str] = set()
 
     def add(name: str) -> None:

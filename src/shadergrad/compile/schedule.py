@@ -424,7 +424,13 @@ class Schedule:
 
         def render() -> Rendered:
             choice = choose(group, target, is_buffer)
-            renderer = Renderer(is_buffer, in_place=in_place, checked=choice.checked, wide=choice.wide_loads)
+            renderer = Renderer(
+                is_buffer,
+                in_place=in_place,
+                checked=choice.checked,
+                wide=choice.wide_loads,
+                converts_halves=choice.converts_halves,
+            )
             return EMIT[group.archetype](group, choice, renderer)
 
         if group.archetype == "call":  # its shader may look further into what it reads

@@ -216,12 +216,12 @@ def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) ->
         return k if parts == 1 else -(-hint(k) // (parts * SHORTEST_STEP)) * SHORTEST_STEP
     measured = None if varies(k) else _measured(hint(batch), hint(m), hint(n), k, window, target)
     if measured is not None:
-        return _bounded(measured.chunk(k), k, window, target)
+        return bounded(measured.chunk(k), k, window, target)
     found = _chunk_of(*map(hint, (batch, m, n, k)), factor(k), window, target)
-    return _bounded(k if found == hint(k) else found, k, window, target)
+    return bounded(k if found == hint(k) else found, k, window, target)
 
 
-def _bounded(chunk: int, k: int, window: int, target: Target) -> int:
+def bounded(chunk: int, k: int, window: int, target: Target) -> int:
     """A part that a kernel walks along in no more rounds than an invocation may make (compile/rounds.py)."""
     longest = LONGEST_STEP_BY_STEP if target.traits.zeroes_slowly else LONGEST_WALK  # the former may take none
     if hint(chunk) <= longest:

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 from weakref import WeakSet
@@ -39,6 +39,7 @@ from ..system.browser import new_lock, thread_pool
 from .adapters import AdapterInfo, choose_adapter, find_again, portable_overrides
 from .device import LARGE, Storage, register_device
 from .families import Families
+from .halves import converts_as_ieee
 from .implementations import implementation, open_quietly
 from .interface import Device, Found, NativeError, Wish
 from .memory import Buffer, MemoryPool
@@ -108,6 +109,8 @@ class WebGPUDevice(Gpu):
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._remembered: WeakSet[Storage] = WeakSet()
         _opened.add(self)
+        if self.target.f16 and self.target.matrices:
+            self.target = replace(self.target, converts_halves=converts_as_ieee(self))
 
     # --- the contract
 

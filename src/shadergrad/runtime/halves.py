@@ -1,0 +1,95 @@
+"""Whether a device's own conversions between float16 and float32 are those of IEEE 754.
+
+WGSL leaves open how `f16(x)` rounds, and what becomes of subnormal numbers and of those beyond the largest half. So the functions of
+compile/wgsl/halves.wgsl run once on all halves, all places half way between two, and their neighbours. In: an open device with
+float16. Out: whether each result is NumPy's, and so the same as that of math.wgsl's integers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compile.render import functions_text
+from ..dtypes import float32, uint32
+from ..plan import BufferSpec, Dispatch, Kernel, Plan
+from .device import Device
+
+THREADS = 256
+RESULTS = 6  # words that a thread writes: the bits, back, rounded, two words of four, and the first of four
+
+
+def inputs() -> np.ndarray:
+    """float32 numbers, as many as fill workgroups."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    finite = np.sort(np.unique(halves[np.isfinite(halves)]))
+    between = (finite[:-1] + finite[1:]) / 2  # exact in float32
+    near = [np.nextafter(between, side, dtype=np.float32) for side in (np.float32(np.inf), np.float32(-np.inf))]
+    beyond = np.array([65519.996, 65520.0, 65536.0, 1e6, 3.4028235e38, np.inf, np.nan, 2.0**-25, 1e-38], np.float32)
+    found = np.concatenate([halves, between, *near, beyond, -beyond])
+    return np.resize(found, -(-found.size // THREADS) * THREADS)
+
+
+def expected(given: np.ndarray) -> np.ndarray:
+    """What the kernel should write, as words; of NaN only that it is one is compared (`alike`)."""
+    with np.errstate(over="ignore"):
+        halves = given.astype(np.float16)
+    bits = halves.view(np.uint16).astype(np.uint32)
+    wide = halves.astype(np.float32).view(np.uint32)
+    return np.stack([bits, wide, wide, bits | (bits << 16), bits | (bits << 16), wide], 1)
+
+
+def alike(found: np.ndarray, wanted: np.ndarray, given: np.ndarray) -> bool:
+    """Whether all words are equal, but for those of NaN, which may be any NaN."""
+    nan = np.isnan(given)
+    if not np.array_equal(found[~nan], wanted[~nan]):
+        return False
+    halves = found[nan][:, [0, 3, 4]].astype(np.uint16).view(np.float16)
+    floats = np.ascontiguousarray(found[nan][:, [1, 2, 5]]).view(np.float32)
+    return bool(np.isnan(halves).all() and np.isnan(floats).all())
+
+
+def functions(by_device: bool = True) -> str:
+    """The functions to check: those by the device's conversions, or those by integers."""
+    names = ("bits_float16", "from_float16", "as_float16", "words_float16", "four_float16")
+    text = functions_text({f"sg_{name}" for name in names}, by_device)
+    return f"enable f16;\n{text}" if by_device else text
+
+
+def source(functions: str) -> str:
+    return f"""{functions}
+@group(0) @binding(0) var<storage, read> given: array<f32>;
+@group(0) @binding(1) var<storage, read_write> found: array<u32>;
+@compute @workgroup_size({THREADS})
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
+  let x = given[id.x];
+  let at = id.x * {RESULTS}u;
+  let bits = sg_bits_float16(x);
+  let words = sg_words_float16(vec4<f32>(x));
+  found[at] = bits;
+  found[at + 1u] = bitcast<u32>(sg_from_float16(bits));
+  found[at + 2u] = bitcast<u32>(sg_as_float16(x));
+  found[at + 3u] = words.x;
+  found[at + 4u] = words.y;
+  found[at + 5u] = bitcast<u32>(sg_four_float16(words).w);
+}}
+"""
+
+
+def converts_as_ieee(device: Device, text: str | None = None) -> bool:
+    """See the module. text: of functions, by default those by the device's conversions."""
+    given = inputs()
+    kernel = Kernel(
+        "halves",
+        "map",
+        ("read", "read_write"),
+        source(functions() if text is None else text),
+        workgroup=(THREADS, 1, 1),
+    )
+    buffers = (
+        BufferSpec("argument", given.shape, float32, name="given"),
+        BufferSpec("result", (given.size, RESULTS), uint32, name="found"),
+    )
+    dispatch = Dispatch(0, (0, 1), (given.size // THREADS, 1, 1))
+    program = device.load(Plan(device.target, buffers, (kernel,), (dispatch,), (0,), (1,)))
+    (result,) = program.run([device.upload(given, float32)])
+    return alike(device.download(result, (given.size, RESULTS), uint32), expected(given), given)
