@@ -21,9 +21,11 @@ from shadergrad import cli, recipes
 from shadergrad.checkpoint import load_checkpoint, save_checkpoint
 from shadergrad.data.digits import load_digits
 from shadergrad.errors import CheckpointError
+from shadergrad.logic import harden
+from shadergrad.logic.circuit import CircuitClassifier, load
 from shadergrad.logic.evaluation import Sizes
 from shadergrad.logic.experiments import EXPERIMENTS
-from shadergrad.recipes import char_lm
+from shadergrad.recipes import char_lm, mnist_logic_conv
 from shadergrad.recipes.logic import automaton
 from shadergrad.runtime.device import get_device
 from shadergrad.tensor import default_generator
@@ -33,7 +35,9 @@ from shadergrad.train.metrics import Metrics
 from shadergrad.train.settings import flag
 
 SHORT_TEXT = 30  # lines
-LARGE_BATCHES = {name: ["--batch-size", "256"] for name in ("digits-cnn", "mnist", "autoencoder", "char-lm")}
+LARGE_BATCHES = {
+    name: ["--batch-size", "256"] for name in ("digits-cnn", "mnist", "mnist-logic-conv", "autoencoder", "char-lm")
+}
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +75,8 @@ def own_options(mnist_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     small = ["--context", "16", "--width", "16", "--layers", "1", "--heads", "2"]
     return {
         "mnist": ["--data", str(mnist_folder)],
+        "mnist-logic": ["--data", str(mnist_folder), "--width", "95", "--layers", "2", "--thresholds", "2"],
+        "mnist-logic-conv": ["--data", str(mnist_folder), "--channels", "1"],
         "char-lm": ["--text", str(text)],
         "coevolution": tiny,
         "gpt": ["--text", str(text), *small],
@@ -113,7 +119,7 @@ def resume(folder: Path, recipe: str, device: str, options: list[str]) -> tuple[
 
 
 SHORT = {"epochs": "1", "steps": "2", "seeds": "1"}  # of the options that a recipe has
-SLOW = {"digits-cnn", "lizard"}
+SLOW = {"digits-cnn", "lizard", "mnist-logic-conv"}
 WORDS = {"logic-study": ["life"]}  # what has to stand before the options
 
 
@@ -236,6 +242,59 @@ def test_mnist_without_files_says_what_to_set_and_where_to_put_them(
     for words in ("SHADERGRAD_DATA_MIRROR", "train-images-idx3-ubyte.gz", f"into {tmp_path / 'mnist'} by hand"):
         assert words in error
     assert not (tmp_path / "out").exists()
+
+
+def test_gates_learn_mnist_and_their_file_says_what_the_run_says(
+    tmp_path: Path, mnist_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--device", "cpu", "--out", str(tmp_path), "--data", str(mnist_folder), "--batch-size", "32"]
+    gates = ["--width", "600", "--layers", "3", "--strength", "3", "--lr", "0.05", "--epochs", "10"]
+    assert cli.run(["train", "mnist-logic", *options, *gates]) == 0
+    last = rows(tmp_path)[-1]
+    assert last["test_accuracy"] > 0.75
+    assert last["soft_accuracy"] > 0.85
+    classifier = load(tmp_path / "classifier.json")
+    assert isinstance(classifier, CircuitClassifier)
+    test = sg.data.MNIST(mnist_folder, train=False)
+    found = classifier.predict(test.images.reshape(-1, 28, 28)[:, 4:24, 4:24])
+    assert (found == test.labels).mean() == pytest.approx(last["test_accuracy"])
+    assert f"hard accuracy {100 * last['test_accuracy']:.2f} % by the circuit" in capsys.readouterr().out
+    assert cli.run(["logic", "export", str(tmp_path / "classifier.json"), "verilog"]) == 0
+    assert "module" in capsys.readouterr().out
+
+
+def test_convolutions_of_gates_are_the_circuit_that_they_become() -> None:
+    values = {
+        "channels": 1,
+        "thresholds": 1,
+        "tau": None,
+        "seed": 3,
+        "parametrisation": "light",
+        "strength": None,
+        "mode": "soft",
+    }
+    model = mnist_logic_conv.network(values)
+    images = np.random.default_rng(0).integers(0, 256, (3, 1, 28, 28), np.uint8)
+    shares = mnist_logic_conv.votes(model.eval(), images.reshape(3, -1) / np.float32(255), values)
+    votes = harden(model).votes(images)
+    np.testing.assert_allclose(shares, votes / votes.sum(1, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "option", "words"),
+    [
+        ("mnist-logic", ["--width", "0"], "--width is 0"),
+        ("mnist-logic-conv", ["--thresholds", "0"], "--thresholds is 0"),
+        ("mnist-logic", ["--mode", "firm"], "there is no mode 'firm'"),
+        ("mnist-logic", ["--tau", "-1"], "tau -1.0"),
+    ],
+)
+def test_sizes_that_make_no_gates_are_refused(
+    tmp_path: Path, mnist_folder: Path, capsys: pytest.CaptureFixture[str], recipe: str, option: list[str], words: str
+) -> None:
+    options = ["--device", "cpu", "--out", str(tmp_path / "out"), "--data", str(mnist_folder)]
+    assert cli.run(["train", recipe, *options, *option]) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_autoencoder_halves_its_error_and_draws_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,8 @@ IMAGES = {
     "digits-cnn": "The same, by the network with convolutions.",
     "digits-logic": "The same, by the circuit of gates.",
     "mnist": "The same, by the network that learned MNIST.",
+    "mnist-logic": "The same, by the gates that learned MNIST.",
+    "mnist-logic-conv": "The same, by the convolutions of gates that learned MNIST.",
     "autoencoder": "What comes back of drawn digits: a picture, and how far off it is.",
 }
 
