@@ -43,6 +43,7 @@ MODULES = (  # of each a page
     "sg.optim",
     "sg.optim.lr_scheduler",
     "sg.optim.swa_utils",
+    "sg.quantization",
     "sg.autograd",
     "sg.autograd.functional",
     "sg.autograd.graph",
@@ -119,6 +120,7 @@ NAVIGATION: Navigation = {  # four kinds of pages, by https://diataxis.fr: to le
         "Train logic gates": "docs/logic.md",
         "Find contacts of proteins": "docs/coevolution.md",
         "Train GPT-2": "docs/gpt.md",
+        "Weights of 8 and 4 bits": "docs/quantization.md",
         "Contribute": "CONTRIBUTING.md",
     },
     "Reference": {

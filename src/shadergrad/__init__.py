@@ -28,6 +28,7 @@ from . import (
     nn,
     optim,
     profiling,
+    quantization,
     random,
     signal,
     special,
@@ -125,6 +126,7 @@ from .linalg.top_level import (
     triangular_solve,
 )
 from .profiling import profile
+from .quantization import quantize
 from .random import get_rng_state, initial_seed, seed, set_rng_state
 from .run.sizes import mark_dynamic
 from .run.step import CompiledStep
@@ -354,6 +356,8 @@ __all__ = [
     "profiling",
     "promote_types",
     "qr",
+    "quantization",
+    "quantize",
     "random",
     "real",
     "recipes",

@@ -54,6 +54,7 @@ ROOMS = [
     "distributed",
     "data",
     "nn",
+    "quantization",
     "compiled_module",
     "optim",
     "tensor_attributes",

@@ -202,7 +202,7 @@ def _reads_row_by_quads(group: Group, is_buffer: IsBuffer) -> bool:
         if root.size != group.outer:
             position = row_position(root, group.outer, group.inner).substitute({"r": element})
             recorder.pull_flat(root, position)
-    splits = [flat.split(LANE) for _, flat in recorder.reads]
+    splits = [flat.split(LANE) for flat in recorder.places]
     if not any(s is not None and s[1] == 1 for s in splits):
         return False
     return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(LANES))) for s in splits)

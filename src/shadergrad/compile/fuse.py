@@ -15,6 +15,7 @@ from typing import Any
 
 from ..dtypes import float16
 from ..explanation import Refusal, Why
+from ..graph.composition import unpacks
 from ..graph.index import Index, unflatten, variable
 from ..graph.leaves import Numbers, Placeholder
 from ..graph.node import Node, topological
@@ -171,7 +172,7 @@ class Fuser:
             return id(node) in self.output_ids and not self.is_source(node)
         if id(node) in self.output_ids or is_anchor(node) or is_call(node):
             return True
-        if isinstance(node.primitive, View) or _widens(node) or not self._is_shared(node):
+        if isinstance(node.primitive, View) or _widens(node) or unpacks(node) or not self._is_shared(node):
             return False
         if self._is_cheap(node, few=True) or self._is_recomputed(node):
             return False
@@ -188,7 +189,9 @@ class Fuser:
             yield from (
                 x
                 for x in map(self._behind_views, node.inputs)
-                if self._is_computed(x) and (not self._is_cheap(x) or (in_halves and x.dtype is float16))
+                if self._is_computed(x)
+                and not unpacks(x)
+                and (not self._is_cheap(x) or (in_halves and x.dtype is float16))
             )
             if self._reads_windows_often(node):
                 yield node.inputs[1]

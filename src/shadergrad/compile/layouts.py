@@ -59,7 +59,7 @@ def reads_quads(operand: Node, index: tuple[Index, ...], is_buffer: IsBuffer, un
     """Whether one vector load covers the four neighbours that `index` numbers by its lane, and they begin at multiples of `unit`."""
     recorder = Recorder(is_buffer)
     recorder.pull(operand, index)
-    splits = [flat.split(LANE) for _, flat in recorder.reads]
+    splits = [flat.split(LANE) for flat in recorder.places]
     if not splits or not any(s is not None and s[1] == 1 for s in splits):
         return False
     return all(s is not None and (s[1] == 0 or (s[1] == 1 and s[0].divisible(unit))) for s in splits)
@@ -76,7 +76,7 @@ def _is_nearer_along_k(operand: Node, k: int, index: IndexOf, is_buffer: IsBuffe
     """Whether neighbours along k, within the innermost axis that k runs over, are neighbours in memory."""
     recorder = _Inside(is_buffer)
     recorder.pull(operand, index(ZERO, variable("k", k)))
-    at = [[flat.substitute({"k": number(place)}).constant for place in (0, 1)] for _, flat in recorder.reads]
+    at = [[flat.substitute({"k": number(place)}).constant for place in (0, 1)] for flat in recorder.places]
     return any(abs(second - first) == 1 for first, second in at)
 
 

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-from ..dtypes import DType, bool_, float32
+from ..dtypes import DType, bool_, float32, int32
 from ..errors import CompileError
 from ..graph.floats import float_text
 from ..graph.index import Index, flatten, number, opaque, render, unflatten, variable
@@ -25,8 +25,9 @@ from ..graph.leaves import Constant, Iota
 from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..plan import IN_GATHER
-from ..primitives.elementwise import Elementwise
+from ..primitives.elementwise import Add, And, Cast, Elementwise, Mul, ShiftRight, Sub
 from ..primitives.indexing import Gather, InRange
+from ..primitives.quantized import Dequantize
 from ..primitives.random import Threefry
 from ..primitives.views import Cat, Pad, PadAt, Places, SliceAt, View
 from ..primitives.window import Unwindow
@@ -112,6 +113,9 @@ class Puller:
     def random_word(self, values: list[str], index: Index | None) -> str:
         """Word `index` (0 or 1) of threefry2x32 for two key words and two counter words, or one xor the other."""
         raise NotImplementedError
+
+    def note_packed(self, flat: Index) -> None:
+        """Elements at this place are parts of words: neighbours are neighbours in memory, although one word is read."""
 
     def depends_on_lane(self, indices: Iterable[Index]) -> bool:
         """Whether the index differs between the elements that are computed at once."""
@@ -255,6 +259,30 @@ def _threefry(w: Puller, p: Threefry, node: Node, index: Indices) -> str:
     return w.random_word(words, which)
 
 
+@cache
+def _of_types(primitive: Elementwise, dtype: DType) -> Node:
+    """A node of an elementwise operation on operands of a dtype, which says what `apply` wants to know."""
+    operand = Node(Constant(0, dtype), (), (), dtype, "")
+    shape, result = primitive.infer(*[operand] * primitive.arity)
+    return Node(primitive, (operand,) * primitive.arity, shape, result, "")
+
+
+def _dequantize(w: Puller, p: Dequantize, node: Node, index: Indices) -> str:
+    def apply(primitive: Elementwise, dtype: DType, *values: str) -> str:
+        return w.apply(primitive, _of_types(primitive, dtype), list(values))
+
+    words, scales, *offsets = node.inputs
+    *head, i = index
+    w.count(p.cost)
+    w.note_packed(flatten(index, node.shape))
+    group = (*head, i // (node.shape[-1] // scales.shape[-1]))
+    bits = apply(ShiftRight(), int32, w.pull(words, (*head, i // p.codes)), w.index_value(i % p.codes * p.bits))
+    code = apply(Cast(float32), int32, apply(And(), int32, bits, w.literal((1 << p.bits) - 1, int32)))
+    if not offsets:
+        return apply(Mul(), float32, apply(Sub(), float32, code, w.literal(p.zero, float32)), w.pull(scales, group))
+    return apply(Add(), float32, apply(Mul(), float32, code, w.pull(scales, group)), w.pull(offsets[0], group))
+
+
 ELEMENT: dict[type[Primitive], Callable[[Any, Any, Node, Indices], str]] = {
     Constant: _constant,
     Iota: _iota,
@@ -268,6 +296,7 @@ ELEMENT: dict[type[Primitive], Callable[[Any, Any, Node, Indices], str]] = {
     Gather: _gather,
     InRange: _in_range,
     Threefry: _threefry,
+    Dequantize: _dequantize,
 }
 
 
@@ -289,6 +318,7 @@ class Recorder(Puller):
     def __init__(self, is_buffer: Callable[[Node], bool]) -> None:
         super().__init__(is_buffer)
         self.reads: dict[tuple[int, Index], Node] = {}
+        self.packed: list[Index] = []
         self.cost = 0
         self._seen: set[tuple[int, Indices]] = set()
         self._names = 0
@@ -303,6 +333,14 @@ class Recorder(Puller):
             return ""
         primitive = node.primitive
         return element_rule(type(primitive))(self, primitive, node, index)
+
+    @property
+    def places(self) -> list[Index]:
+        """Where neighbouring elements may be neighbours in memory: of buffers, and of elements that are parts of words."""
+        return [*(flat for _, flat in self.reads), *self.packed]
+
+    def note_packed(self, flat: Index) -> None:
+        self.packed.append(flat)
 
     def count(self, operations: int) -> None:
         self.cost += operations

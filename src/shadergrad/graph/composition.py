@@ -188,6 +188,13 @@ def is_kind(node: Node, primitive: type[Primitive]) -> bool:
     return type(node) is not Composite and isinstance(node.primitive, primitive)
 
 
+def unpacks(node: Node) -> bool:
+    """Whether it is numbers unpacked from fewer bits (`Primitive.unpacks`), or a cast of them."""
+    while type(node) is not Composite and node.storage is None and node.primitive.name == "cast":
+        node = node.inputs[0]
+    return type(node) is not Composite and node.storage is None and node.primitive.unpacks
+
+
 def shown(node: Node) -> Node:
     """The node behind aliases, but not behind a composite."""
     while node.storage is None and type(node) is not Composite and node.primitive.kind == "alias":

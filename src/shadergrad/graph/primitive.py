@@ -74,6 +74,9 @@ class Primitive(metaclass=_Interned):
     differentiable: ClassVar[bool] = True
     selects: ClassVar[bool] = False  # gives an element of its input, whose bits may be compared with those of the input
     moves: ClassVar[bool] = False  # gives elements of its inputs, or casts them: halves stay halves (build.in_single)
+    unpacks: ClassVar[bool] = (
+        False  # gives numbers that take fewer bits in memory: each reader computes them, nobody stores them
+    )
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
     form: ClassVar[Form | None] = None  # of each primitive its own
     structural: ClassVar[bool] = (

@@ -14,6 +14,7 @@ import numpy as np
 from .. import plan as plans
 from ..compile.native.program import Row, Steps, steps_of
 from ..compile.native.program import Step as NativeStep
+from ..compile.native.unpacking import unpacked_late
 from ..config import config
 from ..dtypes import DType
 from ..errors import OutOfMemoryError
@@ -82,7 +83,11 @@ class CpuProgram(Program):
         ]
         self._views = all(type(p).__module__.startswith(WITHOUT_TENSORS) for p in primitives)
         self._needed = {*plan.outputs, *plan.inputs}
-        self._known, left = fold(broadcasting(self._operations, plan.buffers, self._needed))
+        run = self._operations
+        if any(p.unpacks for p in primitives):
+            plain = [(primitives[d.kernel], d.buffers[:-1], d.buffers[-1:]) for d in plan.dispatches]
+            run = [(self._operation(p), read, given) for p, read, given in unpacked_late(plain, self._needed)]
+        self._known, left = fold(broadcasting(run, plan.buffers, self._needed))
         self._steps = _steps(chained(left, plan.buffers, self._needed), {*self._needed, *self._known})
 
     def _operation(self, primitive: Primitive) -> Any:
@@ -256,9 +261,8 @@ class CpuDevice(Device):
         arrays: list[Any] = [None if n.storage is None else n.storage.handle.reshape(n.shape) for n in capture.order]
         with np.errstate(all="ignore"):
             form = operation_of if config.native_cpu else lambda primitive: primitive
-            operations = [
-                (form(primitive), operands, (result,)) for primitive, operands, result in capture.operations()
-            ]
+            recorded = [(primitive, operands, (result,)) for primitive, operands, result in capture.operations()]
+            operations = [(form(p), operands, results) for p, operands, results in unpacked_late(recorded, set(wanted))]
             for primitive, operands, (result,), gone in _steps(operations, set(wanted)):
                 try:
                     arrays[result] = primitive.numpy(*[arrays[i] for i in operands])

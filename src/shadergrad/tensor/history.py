@@ -17,7 +17,7 @@ from ..errors import (
     AutogradError,
 )
 from ..graph import node as nodes
-from ..graph.composition import is_kind
+from ..graph.composition import is_kind, unpacks
 from ..graph.leaves import Variable
 from ..graph.node import Node
 from .sharing import SharedTensor
@@ -79,6 +79,10 @@ class HistoryTensor(SharedTensor):
             return self
         if not requires_grad and not self.is_leaf:
             raise AutogradError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
+        if requires_grad and unpacks(node):
+            raise AutogradError(
+                "[requires_grad_] a quantised weight is computed from packed integers and is not trained. Hint: train adapters beside it (LoRA)."
+            )
         if requires_grad and self.dtype.category < 2:
             raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
         self._rebase(nodes.variable(node, self) if requires_grad else without_history(node), alone=True)

@@ -20,7 +20,7 @@ from ..errors import (
     ShapeError,
 )
 from ..graph.build import cast
-from ..graph.composition import is_kind
+from ..graph.composition import is_kind, unpacks
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode, mode
 from . import pending
@@ -114,6 +114,10 @@ class WritableTensor(ReadableTensor):
                 )
 
     def _check_memory(self, what: str) -> None:
+        if unpacks(self._node):
+            raise AutogradError(
+                f"[{what}] a quantised weight is computed from packed integers: what is written would be lost. Hint: clone() it first."
+            )
         shared = self._shared
         if shared is None or not (shared.path or self._path) or what == "fill_":
             return

@@ -26,6 +26,7 @@ from ..rewrite import Inputs, Rewriter
 from . import exact_rules, rules
 from .kernel import serves_reduction
 from .product import serves_product
+from .unpacking import unpacked_late
 
 TARGET = Target("llvm", max_storage_buffers=64, max_binding_bytes=1 << 62)
 MOST_WEIGHTS = 1 << 24  # of attention, which are kept from the forward pass to the backward one
@@ -78,14 +79,16 @@ def region_of(plan: Plan) -> Region | None:
         spec = plan.buffers[row]
         nodes[row] = Node(Placeholder(position, spec.shape, spec.dtype), (), spec.shape, spec.dtype, "cpu")
         inputs.append(nodes[row])
-    made = []
-    for d in plan.dispatches:
-        spec = plan.buffers[d.buffers[-1]]
-        if any(b not in nodes for b in d.buffers[:-1]):
+    operations = [(primitives[d.kernel], d.buffers[:-1], d.buffers[-1:]) for d in plan.dispatches]
+    dispatch = {d.buffers[-1]: k for k, d in enumerate(plan.dispatches)}
+    made: list[Any] = [None] * len(plan.dispatches)
+    for primitive, operands, (row,) in unpacked_late(operations, {*plan.outputs}):
+        if any(b not in nodes for b in operands):
             return None
-        given = tuple(nodes[b] for b in d.buffers[:-1])
-        nodes[d.buffers[-1]] = Node(primitives[d.kernel], given, spec.shape, spec.dtype, "cpu")
-        made.append(nodes[d.buffers[-1]])
+        spec = plan.buffers[row]
+        made[dispatch[row]] = nodes[row] = Node(
+            primitive, tuple(nodes[b] for b in operands), spec.shape, spec.dtype, "cpu"
+        )
     wanted = [nodes[row] for row in plan.outputs]
     rewriter = Rewriter((attention_composed, checked_gather, *exact_rules.RULES), "cpu", TARGET)
     new = rewriter.rewrite(wanted, made)
