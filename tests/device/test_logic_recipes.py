@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,10 +23,11 @@ from shadergrad import cli, recipes
 from shadergrad.checkpoint import load_checkpoint, load_tensors, save_tensors
 from shadergrad.data import load_digits
 from shadergrad.errors import IndexRangeError, ShapeError
-from shadergrad.logic import LogicCA, LogicNetwork
+from shadergrad.logic import LogicCA, LogicNetwork, Remedies, focal_error
 from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitClassifier, CircuitError, load
 from shadergrad.logic.evaluation import Sizes, published
 from shadergrad.logic.experiments import EXPERIMENTS, SEED, Training, build
+from shadergrad.nn.errors import ArgumentError
 from shadergrad.recipes import digits_logic
 from shadergrad.recipes.logic import automaton, study
 from shadergrad.recipes.logic.draws import AT_ONCE, draws
@@ -420,6 +422,116 @@ def test_help_says_what_it_is_and_takes(capsys: pytest.CaptureFixture[str], name
     text = capsys.readouterr().out
     for words in (f"runs/{name}", "--resume", "--seed", "--batch-size"):
         assert words in text
+
+
+# --- remedies
+
+ALL = {"gradient_noise": 0.1, "strength": 3.0, "curriculum": 6, "warm_up": 4, "focal": 2.0}
+
+
+def test_a_run_with_all_remedies_resumes_and_says_them(
+    tmp_path: Path, tiny: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for name, value in ALL.items() for word in (f"--{name.replace('_', '-')}", value)]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert train("checkerboard", whole, "--steps", 4, *words) == 0
+    assert train("checkerboard", parts, "--steps", 2, *words) == 0
+    assert train("checkerboard", parts, "--steps", 4, *words, "--resume") == 0
+    assert_same_checkpoints(whole, parts)
+    assert "| strength | 3.0 |" in (whole / "report.md").read_text()
+    capsys.readouterr()
+    assert_refused(capsys, train("checkerboard", parts, "--steps", 5, "--resume"), "strength 3.0 (now None)")
+    plain = tmp_path / "plain"
+    assert train("checkerboard", plain, "--steps", 1) == 0
+    assert load_checkpoint(plain)[1]["hyperparameters"] == {"batch_size": 2, "seed": 23}
+    assert_refused(capsys, train("checkerboard", plain, "--steps", 2, "--resume", "--focal", 2), "focal None (now 2.0)")
+    assert_refused(capsys, train("checkerboard", plain, "--overwrite", "--strength", -1), "strength is -1.0")
+
+
+def test_a_study_with_remedies_goes_on_with_the_same_ones_only(
+    tmp_path: Path, tiny: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "logic",
+        "study",
+        "checkerboard",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path),
+        "--steps",
+        "1",
+        "--seeds",
+        "1",
+    ]
+    assert cli.run([*words, "--strength", "3"]) == 0
+    assert json.loads((tmp_path / "study.json").read_text())["settings"]["strength"] == 3.0
+    capsys.readouterr()
+    assert_refused(capsys, cli.run(words), "strength 3.0 (now None)")
+
+
+@pytest.mark.parametrize("name", ["checkerboard", "checkerboard-async"])
+def test_a_curriculum_stops_the_automaton_early_at_first(tiny: None, name: str) -> None:
+    """By masks, so that one compiled step serves all lengths; as drawn for a run and step by step."""
+    e = replace(EXPERIMENTS[name], ca_steps=4, remedies=Remedies(curriculum=8))
+    assert [e.remedies.automaton_steps(k, 4) for k in (0, 1, 2, 3, 6, 7, 8, 99)] == [1, 1, 2, 2, 4, 4, 4, 4]
+    training = Training(e, 23)
+    for k, arrays in enumerate(islice(draws(e, training.data_key, training.mask_key), 10)):
+        start, target = training.batch()
+        masks = training.masks()
+        assert masks is not None
+        assert_same_bits(masks, arrays[2])
+        assert not arrays[2][e.remedies.automaton_steps(k, 4) :].any()
+        assert arrays[2][0].any()
+        if k == 0:
+            soft = training.losses(start, target, masks)[0]
+            early = replace(e, ca_steps=1, remedies=Remedies())
+            short = Training(early, 23).losses(start, target, None if e.fire_rate is None else masks[:1])[0]
+            assert soft.item() == pytest.approx(short.item(), rel=1e-5)
+
+
+def test_remedies_change_logits_noise_rate_and_loss(tiny: None) -> None:
+    def first(**options: Any) -> tuple[Training, np.ndarray, float]:
+        sg.manual_seed(0)
+        training = Training(replace(EXPERIMENTS["checkerboard"], remedies=Remedies(**options)), 23)
+        before = training.model.update.layers[0].logits.detach().numpy().copy()
+        soft, _ = training.step()
+        return training, training.model.update.layers[0].logits.detach().numpy() - before, soft.item()
+
+    plain, moved, _ = first()
+    assert first(strength=3.0)[0].model.update.layers[0].logits.detach().numpy().max() == pytest.approx(3, abs=0.1)
+    np.testing.assert_allclose(first(warm_up=4)[1], moved / 4, rtol=1e-3, atol=1e-6)
+    assert not np.allclose(first(gradient_noise=1.0)[1], moved, atol=1e-3)
+    training = first(focal=1.5)[0]
+    start, target = training.batch()
+    end = training.model.rollout(start, 2).detach()
+    e = abs(end.numpy()[..., :1].astype(np.float64) - target.numpy()[..., :1])
+    wanted = -(e**1.5 * np.log(np.clip(1 - e, 1e-6, 1))).sum()
+    assert training.losses(start, target)[0].item() == pytest.approx(wanted, rel=1e-4)
+    with pytest.raises(ArgumentError, match="curriculum is -1"):
+        Remedies(curriculum=-1)
+    with pytest.raises(ShapeError, match="2 channels are to be compared"):
+        focal_error(sg.zeros(1, 1), sg.zeros(1, 1), channels=2)
+    assert plain.settings.remedies.chosen == {}
+
+
+def test_the_gradient_of_the_focal_error_is_that_of_differences(device: str) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(0.05, 0.95, (3, 4)), rng.integers(0, 2, (3, 4)).astype(np.float64)
+    state = sg.tensor(x.astype(np.float32), device=device, requires_grad=True)
+    focal_error(state, sg.tensor(y.astype(np.float32), device=device), 2.0, 3).backward()
+
+    def value(x: np.ndarray) -> float:
+        e = abs(x - y)[:, :3]
+        return float(-(e**2 * np.log(1 - e)).sum())
+
+    wanted = np.zeros_like(x)
+    for at in np.ndindex(*x.shape):
+        step = np.zeros_like(x)
+        step[at] = 1e-5
+        wanted[at] = (value(x + step) - value(x - step)) / 2e-5
+    assert state.grad is not None
+    np.testing.assert_allclose(state.grad.numpy(), wanted, rtol=1e-4, atol=1e-5)
 
 
 # --- studies

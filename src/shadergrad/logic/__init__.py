@@ -11,6 +11,7 @@ from .convolution import LogicConv2d, OrPool2d
 from .encoding import Thermometer
 from .hardening import harden
 from .layers import GateLayer, GroupSum, LogicLayer, LogicNetwork
+from .remedies import Remedies, focal_error
 
 __all__ = [
     "GateLayer",
@@ -21,10 +22,12 @@ __all__ = [
     "LogicNetwork",
     "OrPool2d",
     "Perception",
+    "Remedies",
     "Thermometer",
     "Update",
     "circuit",
     "experiments",
+    "focal_error",
     "gates",
     "harden",
     "squared_error",

@@ -45,6 +45,7 @@ class GateStack(Module):
         init: str = "pass-through",
         kernels: int | None = None,
         device: Any = None,
+        strength: float | None = None,
     ) -> None:
         super().__init__()
         if len(wires) != len(sizes) - 1 or not wires:
@@ -53,7 +54,7 @@ class GateStack(Module):
             )
         self.sizes = tuple(int(n) for n in sizes)
         self.layers = ModuleList(
-            GateLayer(n_in, n_out, pair, init, kernels, device)
+            GateLayer(n_in, n_out, pair, init, kernels, device, strength=strength)
             for n_in, n_out, pair in zip(self.sizes[:-1], self.sizes[1:], wires, strict=True)
         )
 
@@ -105,11 +106,12 @@ class Perception(GateStack):
         key: np.ndarray | None = None,
         seed: int = 0,
         device: Any = None,
+        strength: float | None = None,
     ) -> None:
         _check_perception(channels, kernels, sizes)
         if wires is None:
             wires = wiring.network(sizes, wiring.prng_key(seed) if key is None else key, "moore")
-        super().__init__(sizes, wires, init, kernels, device)
+        super().__init__(sizes, wires, init, kernels, device, strength)
         self.channels, self.kernels = channels, kernels
 
     @property
@@ -147,10 +149,11 @@ class Update(GateStack):
         key: np.ndarray | None = None,
         seed: int = 0,
         device: Any = None,
+        strength: float | None = None,
     ) -> None:
         if wires is None:
             wires = wiring.network(sizes, wiring.prng_key(seed) if key is None else key)
-        super().__init__(sizes, wires, init, device=device)
+        super().__init__(sizes, wires, init, device=device, strength=strength)
 
     def forward(self, features: sg.Tensor, coefficients: sg.Tensor | None = None) -> sg.Tensor:
         """The outputs (..., sizes[-1]) of features (..., sizes[0]).
@@ -171,7 +174,7 @@ class LogicCA(Module):
     fire_rate: None: all cells change at every step. Otherwise a cell takes its new state, all channels together, if a uniform
     draw is at most this rate, and else keeps the old one: (height, width) draws per step, shared by the batch.
     key, seed: those of the wires (see wiring.automaton).
-    wires: given wires (perception, update).
+    wires: given wires (perception, update). init, strength: see GateLayer.
     fused: whether a step is one kernel; by default if possible. Layer by layer it takes more time and memory, and has second
     derivatives. Call `prepare()` after changing wires by hand; load_state_dict does so.
     Raises ArgumentError for arguments out of range, or fused=True if impossible.
@@ -197,6 +200,7 @@ class LogicCA(Module):
         wires: tuple[Sequence[Any], Sequence[Any]] | None = None,
         device: Any = None,
         fused: bool | None = None,
+        strength: float | None = None,
     ) -> None:
         super().__init__()
         if border not in BORDERS:
@@ -212,8 +216,8 @@ class LogicCA(Module):
         if wires is None:
             wires = wiring.automaton(perception, sizes, wiring.prng_key(seed) if key is None else key)
         self.channels, self.border, self.fire_rate = channels, border, fire_rate
-        self.perception = Perception(channels, kernels, perception, wires[0], init, device=device)
-        self.update = Update(sizes, wires[1], init, device=device)
+        self.perception = Perception(channels, kernels, perception, wires[0], init, None, 0, device, strength)
+        self.update = Update(sizes, wires[1], init, None, 0, device, strength)
         can_be = fused_layers.fits(channels, channels * kernels, self.update.sizes)
         if fused and not can_be:
             raise ArgumentError(

@@ -7,7 +7,7 @@ differ, this module follows the notebook: the same seed gives its wires, start s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from ..nn.errors import ArgumentError
 from ..nn.utils import clip_grad_value_
 from ..optim import AdamW
 from . import wiring
-from .automata import LogicCA, squared_error
+from .automata import LogicCA, draw_masks, squared_error
+from .remedies import Remedies, focal_error
 
 CLIP = 100.0  # largest entry of a gradient
 FIRE_RATE = 0.6
@@ -36,7 +37,7 @@ class Experiment:
     loss_channels: the number of channels that the loss compares with the target.
     data: makes (start, target) from a key and the settings; start (batch, height, width, channels), target the same with
     loss_channels, float32.
-    fresh: whether they differ between steps.
+    fresh: whether they differ between steps. remedies: what helps to converge; the published experiments have none.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Experiment:
     fresh: bool = True
     loss_channels: int = 1
     fire_rate: float | None = None
+    remedies: Remedies = field(default_factory=Remedies)
 
     @property
     def n_features(self) -> int:
@@ -241,7 +243,9 @@ class Training:
             fire_rate=settings.fire_rate,
             key=of_wires,
             device=device,
+            strength=settings.remedies.strength,
         )
+        self.taken = 0  # steps, by `step` and `masks`
         self.optimizer = AdamW(self.model.parameters(), lr=settings.lr, betas=(0.9, 0.99), eps=1e-8, weight_decay=1e-2)
 
     def batch(self) -> tuple[sg.Tensor, sg.Tensor]:
@@ -253,9 +257,16 @@ class Training:
     def masks(self) -> sg.Tensor | None:
         """The next masks (ca_steps, height, width, 1), or None if all cells change at every step."""
         self.mask_key, drawn = wiring.split(self.mask_key)
-        if self.settings.fire_rate is None:
+        settings = self.settings
+        allowed = settings.remedies.masks(self.taken, 1, settings.ca_steps, settings.grid)
+        self.taken += 1
+        fires = None
+        if settings.fire_rate is not None:
+            fires = draw_masks(drawn, settings.ca_steps, *settings.grid, settings.fire_rate)
+        if fires is None and allowed is None:
             return None
-        return self.model.masks(self.settings.ca_steps, *self.settings.grid, key=drawn)
+        both = [mask for mask in (fires, None if allowed is None else allowed[0]) if mask is not None]
+        return sg.tensor(np.logical_and.reduce(both), device=self.device)
 
     def losses(
         self, start: sg.Tensor, target: sg.Tensor, masks: sg.Tensor | None = None, checkpoint_every: int | None = None
@@ -273,12 +284,15 @@ class Training:
         self.optimizer.zero_grad()
         soft, hard = self.losses(start, target, masks, checkpoint_every)
         soft.backward()
+        self.settings.remedies.add_noise(self.model.parameters())
         clip_grad_value_(self.model.parameters(), CLIP)
         self.optimizer.step()
         return soft.detach(), hard
 
     def step(self) -> tuple[sg.Tensor, sg.Tensor]:
         """One optimizer step on the next batch. Returns the losses before it."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.lr * self.settings.remedies.rate(self.taken)
         start, target = self.batch()
         return self.update(start, target, self.masks())
 
@@ -286,7 +300,10 @@ class Training:
         self, start: sg.Tensor, target: sg.Tensor, masks: sg.Tensor | None, hard: bool, checkpoint_every: int | None
     ) -> sg.Tensor:
         end = self.model.rollout(start, self.settings.ca_steps, hard, checkpoint_every, masks=masks)
-        return squared_error(end, target, self.settings.loss_channels)
+        focal = self.settings.remedies.focal
+        if focal is None or hard:
+            return squared_error(end, target, self.settings.loss_channels)
+        return focal_error(end, target, focal, self.settings.loss_channels)
 
 
 def build(name: str, seed: int = SEED, device: Any = None) -> Training:

@@ -8,6 +8,7 @@ from shadergrad.logic.experiments import EXPERIMENTS, SEED
 from shadergrad.train import Option, Recipe
 from shadergrad.train.recipe import DEVICE
 
+from .logic.automaton import REMEDIES
 from .logic.study import study_experiment
 
 RECIPE = Recipe(
@@ -20,6 +21,7 @@ RECIPE = Recipe(
         DEVICE,
         Option("steps", int, "Optimizer steps per seed.", shown="the experiment's"),
         Option("batch_size", int, "Start states per step.", shown="the experiment's"),
+        *REMEDIES,
         Option("out", Path, "The folder to write.", shown="runs/study-EXPERIMENT"),
     ),
 )

@@ -41,7 +41,8 @@ def describe(
     meta = {
         "recipe": recipe,
         "position": {"epoch": position.epoch, "step": position.step},
-        "hyperparameters": _shared(settings, trainable),
+        "hyperparameters": settings.hyperparameters()
+        | {name: value for name, value in trainable.identity.items() if value is not None},
         "model": model_structure,
         "optimizer": optimizer_structure,
     }

@@ -62,6 +62,10 @@ class Settings:
                 "Hint: name it in the defaults or options of RECIPE."
             ) from None
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of an option, or `default` if the recipe has none of that name."""
+        return self._values.get(name, default)
+
     @property
     def batch_size(self) -> int:
         """Samples per step."""

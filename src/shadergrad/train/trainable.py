@@ -71,7 +71,8 @@ class Trainable:
     evaluate: returns measures of the model, by name; the run draws "test_accuracy", from 0 to 1, beside the loss.
     show: called with the position at the end, also after a stop; it returns lines to print, and may write files into
     settings.out.
-    identity: further values that a resumed run must share with the run it continues, by name: JSON data.
+    identity: further values that a resumed run must share with the run it continues, by name: JSON data. None: that run must
+        not have had the value either.
     page: writes the folder of `shadergrad export`, given its path; by default the page of any step.
     losses: the names of step's results in metrics.jsonl, several if it returns a tensor (losses,). The run draws the curve of
     one named "loss".

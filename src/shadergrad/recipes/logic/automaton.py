@@ -15,10 +15,10 @@ from pathlib import Path
 
 import shadergrad as sg
 from shadergrad import Tensor
-from shadergrad.logic import evaluation
+from shadergrad.logic import Remedies, evaluation
 from shadergrad.logic.circuit import count_gates, equivalent, histogram
 from shadergrad.logic.experiments import EXPERIMENTS, SEED, Training
-from shadergrad.train import Position, Recipe, Settings, Stream, Trainable, TrainingError
+from shadergrad.train import Option, Position, Recipe, Settings, Stream, Trainable, TrainingError
 from shadergrad.train.prediction import Prediction
 
 from .circuit_files import SIMPLIFIED, write_cell
@@ -28,6 +28,13 @@ from .plots import animation, gate_plot, loss_plot, robustness_plot
 from .report import Automaton, Results, published, report, summary
 
 SIZES = evaluation.ARTICLE
+REMEDIES = (
+    Option("gradient_noise", float, "Noise of a gradient, in multiples of its root mean square.", 0.0, may_change=True),
+    Option("strength", float, "The logit with which gates pass an input on at first.", shown="10", may_change=True),
+    Option("curriculum", int, "Steps until the automaton takes all its steps.", 0, may_change=True),
+    Option("warm_up", int, "Steps while the learning rate rises.", 0, may_change=True),
+    Option("focal", float, "The gamma of a focal loss, instead of the squared error.", may_change=True),
+)  # what a resumed run must share of them is in its identity, so that runs from before they existed go on
 CHECKED_PATCHES = 1 << 20  # of the simplified against the hardened circuit, where not all can be
 
 
@@ -39,13 +46,15 @@ def automaton_recipe(name: str, help_text: str) -> Recipe:
         lambda settings, device: trainable(name, settings, device),
         defaults={"steps": e.steps, "batch_size": e.batch, "seed": SEED},
         predict=Prediction(lambda shared: Training(EXPERIMENTS[name], shared["seed"]).model),
+        options=REMEDIES,
         then=lambda settings: [f"shadergrad logic show {shlex.quote(str(settings.out / SIMPLIFIED))}"],
     )
 
 
 def trainable(name: str, settings: Settings, device: str) -> Trainable:
     """The automaton on `device`. The seed determines its wires, start states and masks."""
-    experiment = replace(EXPERIMENTS[name], batch=settings.batch_size)
+    remedies = Remedies(**{option.name: settings.get(option.name, option.default) for option in REMEDIES})
+    experiment = replace(EXPERIMENTS[name], batch=settings.batch_size, remedies=remedies)
     training = Training(experiment, settings.seed, device)
     keys = training.data_key, training.mask_key
 
@@ -57,7 +66,7 @@ def trainable(name: str, settings: Settings, device: str) -> Trainable:
         return sg.stack(training.update(start, target, masks[0] if masks else None))
 
     data, update = Stream(lambda _: draws(experiment, *keys)), step
-    if not experiment.fresh and experiment.fire_rate is None:
+    if not experiment.fresh and experiment.fire_rate is None and not remedies.curriculum:
         # all batches are the same one, which so stays on the device
         batch = training.batch()
         data, update = Stream(lambda _: repeat(())), lambda: step(*batch)
@@ -65,13 +74,25 @@ def trainable(name: str, settings: Settings, device: str) -> Trainable:
     def page(folder: Path) -> None:
         automaton_page(name, training, folder)
 
-    return Trainable(training.model, training.optimizer, data, update, show=show, losses=("soft", "hard"), page=page)
+    return Trainable(
+        training.model,
+        training.optimizer,
+        data,
+        update,
+        show=show,
+        identity={option.name: remedies.chosen.get(option.name) for option in REMEDIES},
+        losses=("soft", "hard"),
+        page=page,
+        schedule=remedies.rate if remedies.warm_up else None,
+    )
 
 
 def _show(trained: Automaton) -> Iterator[str]:
     """The picture of the losses; for a finished run all other files, too."""
     settings = trained.settings
-    as_published = settings.batch_size == EXPERIMENTS[trained.name].batch  # losses are sums over the batch
+    as_published = settings.batch_size == EXPERIMENTS[trained.name].batch and (
+        not trained.training.settings.remedies.chosen
+    )  # losses are sums over the batch
     beside = published(trained.name) if as_published else None
     complaints = [loss_plot(trained.losses, settings.out / "loss.png", beside, trained.name)]
     if len(trained.losses) >= (settings.steps or 0):

@@ -22,12 +22,17 @@ Arrays = tuple[np.ndarray, ...]
 
 def draws(settings: Experiment, data_key: np.ndarray, mask_key: np.ndarray) -> Iterator[Arrays]:
     """An endless iterator over (start, target), or (start, target, masks), per step. A key is two uint32 words."""
+    first = 0
     while True:
         data, data_key = _chain(data_key)
         masks, mask_key = _chain(mask_key)
         parts = [_of_each_step(part) for part in settings.data(data, settings)]
         if settings.fire_rate is not None:
             parts.append(draw_masks(masks, settings.ca_steps, *settings.grid, settings.fire_rate))
+        allowed = settings.remedies.masks(first, AT_ONCE, settings.ca_steps, settings.grid)
+        if allowed is not None:
+            parts[2:] = [parts[2] & allowed if len(parts) > 2 else allowed]
+        first += AT_ONCE
         for k in range(AT_ONCE):
             yield tuple(part[k] for part in parts)
 

@@ -115,6 +115,7 @@ def _settings(trained: Automaton) -> list[tuple[str, Any]]:
         ("channels", e.channels),
         ("perception", f"{e.kernels} kernels {'-'.join(map(str, e.perception))}"),
         ("update network", f"{e.n_features} inputs, {len(e.update)} layers, {sum(e.update)} gates"),
+        *((name.replace("_", " "), value) for name, value in e.remedies.chosen.items()),
     ]
 
 

@@ -6,14 +6,14 @@ and metrics.jsonl. A study that was stopped goes on: seeds that are done stay, t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from shadergrad.logic import LogicCA
+from shadergrad.logic import LogicCA, Remedies
 from shadergrad.logic.circuit import count_gates
 from shadergrad.logic.convergence_study import Outcome, read, summary, write
 from shadergrad.logic.evaluation import published, zero_from
@@ -24,7 +24,7 @@ from shadergrad.train.training_run import Run, begin, make_folder
 
 from ...checkpoint import TENSORS_FILE
 from ...cpython import collect_cycles
-from .automaton import trainable
+from .automaton import REMEDIES, trainable
 from .plots import convergence_plot
 
 FILE, PICTURE = "study.json", "study.png"
@@ -41,6 +41,7 @@ class StudySettings:
     batch_size: int
     out: Path
     device: str = "auto"
+    remedies: Remedies = field(default_factory=Remedies)
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
@@ -58,16 +59,17 @@ class StudySettings:
             out=self.out / f"seed-{seed}",
             device=self.device,
             resume=resume,
+            **self.remedies.chosen,
         )
 
     def shared(self) -> dict[str, Any]:
         """The settings that all seeds of a study share."""
-        return {"experiment": self.name, "steps": self.steps, "batch_size": self.batch_size}
+        return {"experiment": self.name, "steps": self.steps, "batch_size": self.batch_size} | self.remedies.chosen
 
     def options(self) -> str:
         """The command-line options for these settings."""
         names = ("seeds", "first_seed", "steps", "batch_size", "device", "out")
-        return command_options({name: getattr(self, name) for name in names})
+        return command_options({name: getattr(self, name) for name in names} | self.remedies.chosen)
 
 
 def study_experiment(
@@ -81,8 +83,9 @@ def study_experiment(
     steps: int | None,
     batch_size: int | None,
     out: Path | None,
+    **remedies: Any,
 ) -> bool:
-    """Study an experiment by name, with its own steps and batch unless others are given; see `study`."""
+    """Study an experiment by name, with its own steps and batch unless others are given, and remedies by name; see `study`."""
     if experiment not in EXPERIMENTS:
         raise TrainingError(f"there is no experiment {experiment!r}; choose of {', '.join(EXPERIMENTS)}.")
     e = EXPERIMENTS[experiment]
@@ -94,13 +97,15 @@ def study_experiment(
         e.batch if batch_size is None else batch_size,
         Path(f"runs/study-{experiment}") if out is None else out,
         device,
+        Remedies(**remedies),
     )
     return study(settings, console, f"{command} {experiment}")
 
 
 def study(settings: StudySettings, console: Console, command: str) -> bool:
     """Train the remaining seeds and show the outcomes. Returns whether all are done (Ctrl-C: False)."""
-    outcomes = read(settings.out / FILE, settings.shared())
+    off = {option.name: None for option in REMEDIES}
+    outcomes = read(settings.out / FILE, off | settings.shared())
     make_folder(settings.out)
     seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
     missing = [seed for seed in seeds if seed not in {o.seed for o in outcomes}]
