@@ -4,6 +4,8 @@ from planting import fault
 
 from .tests import CHECKPOINT, INTEGERS, MIRROR
 
+ONNX = "null/test_onnx.py::test_"
+
 # fmt: off
 FAULTS = (
     fault("compiled-modules-without-what-is-outside", "compiled_module.py", "CompiledModule.forward",
@@ -102,6 +104,21 @@ FAULTS = (
     fault("pytorch-files-forget-what-requires-grad", "pytorch_files/writing.py", "_Pickler._tensor",
           "args = memory, 0, shape, strides, x.requires_grad, hooks", "args = memory, 0, shape, strides, False, hooks",
           "null/test_pytorch_files.py::test_pytorch_reads_tensors_and_plain_data"),
+    fault("onnx-files-hold-sizes-of-one-call", "onnx/sizes.py", "size_of",
+          "if len(set(values)) == 1:", "if True:",
+          ONNX + "onnxruntime_gives_what_the_model_gives[decoder]"),
+    fault("onnx-files-take-calls-for-alike", "onnx/captured.py", "captured",
+          "if any(other != alike[0] for other in alike):", "if False:",
+          ONNX + "what_cannot_be_exported_is_refused_in_words[a branch by the size]"),
+    fault("onnx-values-are-smaller-than-they-say", "onnx/writer.py", "Writer.full",
+          "if v.own == v.shape:", "if True:",
+          ONNX + "onnxruntime_gives_what_the_model_gives[reductions and views]"),
+    fault("onnx-quotients-round-towards-zero", "onnx/elementwise.py", "_floor_div",
+          'w.node("Sub", a, w.node("Mod", a, b))', "a",
+          ONNX + "onnxruntime_gives_what_the_model_gives[integers]"),
+    fault("onnx-exports-leave-models-in-eval-mode", "onnx/export.py", "_in_eval_mode",
+          "m.training = training", "pass",
+          ONNX + "a_model_stays_as_it_is"),
     fault("batches-lie-where-their-dtype-is-not", "data/collate.py", "upload",
           "device if move else place_of(parse_dtype(batch.dtype), device)", "device",
           "device/test_run_on_webgpu.py::test_a_program_that_names_no_device_makes_everything_on_one"),

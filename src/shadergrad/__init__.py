@@ -191,6 +191,7 @@ if TYPE_CHECKING:
     from . import extend as extend
     from . import logic as logic
     from . import models as models
+    from . import onnx as onnx
     from . import recipes as recipes
     from . import train as train
     from . import web as web
@@ -346,6 +347,7 @@ __all__ = [
     "nn",
     "no_grad",
     "nuclear_norm",
+    "onnx",
     "optim",
     "pca_lowrank",
     "pinverse",
@@ -405,7 +407,7 @@ __all__ = [
 ]
 __all__ += functions.__all__
 
-_LATER = ("extend", "logic", "models", "recipes", "train", "web")  # imported when they are first asked for
+_LATER = ("extend", "logic", "models", "onnx", "recipes", "train", "web")  # imported when they are first asked for
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of these

@@ -55,6 +55,8 @@ def test_no_block_of_a_page_is_of_a_kind_that_nobody_runs() -> None:
 @pytest.mark.parametrize("page", [pytest.param(p, marks=pytest.mark.slow if p in SLOW else ()) for p in PAGES])
 def test_the_programs_on_a_page_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    if page == "onnx.md":
+        pytest.importorskip("onnxruntime", reason='ONNX NOT TESTED: pip install "shadergrad[onnx]" onnxruntime')
     if page == "distributed.md":
         alone_as_by_torchrun(monkeypatch)
     text = text_of(page)

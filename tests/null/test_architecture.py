@@ -76,6 +76,7 @@ ROOMS = [
     "distributions",
     "interop",
     "functions",
+    "onnx",
     "shadergrad",
     "torch",
     "as_torch",

@@ -24,6 +24,7 @@ from ..errors import AutogradError, DTypeError, ShapeError
 from ..nn import Module, ModuleList
 from ..nn.errors import ArgumentError
 from ..nn.functional import pad
+from ..onnx import is_in_onnx_export
 from . import gates, wiring
 from .circuit import CellCircuit, Circuit, gate_kinds
 from .fused import cell as fused_cell
@@ -298,7 +299,7 @@ class LogicCA(Module):
 
         def run(x: sg.Tensor, c: sg.Tensor, first: int, last: int) -> sg.Tensor:
             own = None if masks is None else masks[first:last]
-            if self.fused and last > first and x.dtype is c.dtype:
+            if self.fused and not is_in_onnx_export() and last > first and x.dtype is c.dtype:
                 return self._fused_steps(x, c, own, last - first)
             for k in range(last - first):
                 x = self._step(x, c, None if own is None else own[k])

@@ -18,6 +18,7 @@ import shadergrad as sg
 from ..errors import ShapeError
 from ..nn import Module, ModuleList, Parameter
 from ..nn.errors import ArgumentError
+from ..onnx import is_in_onnx_export
 from . import gates, parametrisations
 from . import wiring as wiring_of
 from .circuit import Circuit
@@ -332,7 +333,8 @@ class LogicNetwork(ModedStack):
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
         """The outputs (..., sizes[-1]) of x (..., sizes[0]). Raises ShapeError for another last axis."""
-        if self.fused and input.ndim and input.shape[-1] == self.sizes[0] and input.numel():
+        fused = self.fused and not is_in_onnx_export()
+        if fused and input.ndim and input.shape[-1] == self.sizes[0] and input.numel():
             coefficients = sg.cat([layer.coefficients() for layer in self.layers], 0)
             if input.dtype is coefficients.dtype:
                 return self._fused(input, coefficients)

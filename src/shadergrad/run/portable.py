@@ -7,7 +7,7 @@ them. The guard is tests/device/test_portable_steps.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,9 @@ class PortableStep:
     plan: for WebGPU's default limits. arguments: the example's, by name.
     """
 
-    def __init__(self, replay: Replay, watch: Trace, tensors: list[Tensor]) -> None:
-        _refuse_python(replay)
+    def __init__(self, replay: Replay, watch: Trace, tensors: list[Tensor], on_gpu: bool = True) -> None:
+        """on_gpu: whether the runner is a page, which lacks some dtypes, and is to do all that a call does."""
+        _refuse_python(replay, on_gpu)
         self.plan: Plan = replay.plan
         self._holders = list(replay.bind(tensors))
         self._draws = replay.draws
@@ -44,7 +45,7 @@ class PortableStep:
             for module in watch.modules.values()
             for _, tensor in (*module.named_parameters(), *module.named_buffers())
         }
-        for spec in self.plan.buffers:
+        for spec in self.plan.buffers if on_gpu else ():
             if spec.dtype.is_half:
                 raise DTypeError(
                     f"[portable] {spec.role} {spec.name} is {spec.dtype.name}, which pages do not run yet. Hint: .float(), and no autocast."
@@ -123,6 +124,11 @@ class PortableStep:
             for group in optimizer.param_groups:
                 group.adopt(tensor, value)
 
+    def held(self) -> Iterator[tuple[int, str, np.ndarray]]:
+        """Row, name and value of each input, in order."""
+        values = (value for _, value in self._values())
+        return ((row, self.plan.buffers[row].name, v) for row, v in zip(self.plan.inputs, values, strict=True))
+
     def _inputs(self) -> list[tuple[BufferSpec, Any]]:
         return [(self.plan.buffers[row], h) for row, h in zip(self.plan.inputs, self._holders, strict=True)]
 
@@ -143,9 +149,10 @@ def _differences(wanted: Mapping[tuple[str, str], BufferSpec], given: State) -> 
     return problems
 
 
-def _refuse_python(replay: Replay) -> None:
-    """What a run would do in Python, another runner would not."""
-    left = [effect.path for effect in replay.python.effects if effect.key != TRAINING_FLAG]
+def _refuse_python(replay: Replay, all_of_it: bool) -> None:
+    """What a run would do in Python, another runner would not. all_of_it: also what holds no tensor, such as a cache."""
+    effects = (e for e in replay.python.effects if e.key != TRAINING_FLAG)
+    left = [e.path for e in effects if all_of_it or e.is_fresh]
     if left:
         where = ", ".join(left[:MOST_NAMES])
         raise CompileError(

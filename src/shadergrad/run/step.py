@@ -275,6 +275,13 @@ class CompiledStep(Generic[P, R]):
         return self._latest
 
 
+def node_by_node(function: Callable[..., Any], tensors: Sequence[Tensor]) -> PortableStep:
+    """What function(*tensors) would run, as `CompiledStep.node_by_node` gives it, in any dtype."""
+    with execute.lock:
+        given = list(tensors)
+        return PortableStep(*capture(function, tuple(given), {}, given, NUMPY), given, on_gpu=False)
+
+
 def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
     """The signature of a call, and the tensors in its arguments, in order."""
     if not kwargs:
