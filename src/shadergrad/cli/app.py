@@ -13,7 +13,7 @@ from ..errors import ShadergradError
 from ..version import __version__
 from .bench import bench
 from .launching import is_launched_here, record
-from .page_commands import export, playground, serve
+from .page_commands import export, gallery, playground, serve
 from .pair_proteins import pair
 from .predict_coevolution import predict_app
 from .predict_gpt import gpt
@@ -86,6 +86,7 @@ def info(
 
 app.command("run", context_settings=PASSED_ON)(run_script)
 app.command()(export)
+app.command()(gallery)
 app.command()(playground)
 app.command()(serve)
 app.command()(pair)

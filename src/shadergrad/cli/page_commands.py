@@ -1,4 +1,4 @@
-"""The commands of pages: `shadergrad export`, `shadergrad playground` and `shadergrad serve`."""
+"""The commands of pages: `shadergrad export`, `shadergrad gallery`, `shadergrad playground` and `shadergrad serve`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,30 @@ def export(
     export_recipe(name, found, folder, batch_size=batch_size, lr=lr, seed=seed)
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     Console().out(f"{folder}: {size / 1024:,.0f} KiB. To see it: shadergrad serve {folder}", highlight=False)
+
+
+SHOWN = ("digits", "digits-cnn", "xor", "checkerboard", "lizard", "letter-g", "char-lm")  # by a gallery
+
+
+def gallery(
+    folder: Annotated[Path, typer.Argument(help="The folder to write.")],
+    chosen: Annotated[
+        list[str] | None, typer.Argument(help=f"Recipes; by default {', '.join(SHOWN)}.", metavar="[RECIPE]...")
+    ] = None,
+    playground: Annotated[bool, typer.Option(help="With a page whose Python runs in the browser.")] = True,
+    address: Annotated[str, typer.Option(help="Where it will lie on the web, for the pictures in links to it.")] = "",
+) -> None:
+    """Write the pages of several recipes, each in a folder of its own, and a page that links them."""
+    names = chosen or list(SHOWN)
+    for name in names:
+        if name not in recipes.names():
+            raise unknown_recipe(name, recipes.names())
+    for name in names:
+        export_recipe(name, recipes.find(name), folder / name)
+    if playground:
+        web.playground(folder / "playground")
+    web.gallery(folder, address=address, first=[*names, "playground"])
+    Console().out(f"{folder}: a gallery. To see it: shadergrad serve {folder}", highlight=False)
 
 
 def playground(

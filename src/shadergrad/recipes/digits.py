@@ -55,7 +55,13 @@ def build(settings: Settings, device: str) -> Trainable:
 
 
 def digits_page(
-    folder: Path, settings: Settings, model: nn.Module, step: Any, weights: dict[str, Any], compared: int = 0
+    folder: Path,
+    settings: Settings,
+    model: nn.Module,
+    step: Any,
+    weights: dict[str, Any],
+    compared: int = 0,
+    title: str = "Handwritten digits, learned in your browser",
 ) -> None:
     """A page that trains a classifier of the digits, and lets the visitor draw some.
 
@@ -92,7 +98,7 @@ def digits_page(
         train,
         folder,
         *example,
-        title="Handwritten digits, learned in your browser",
+        title=title,
         text="The network begins with random weights and learns from 1,437 small pictures while you watch: draw a digit at any "
         "moment and see what it has understood so far.",
         programs={"predict": (predict, sg.tensor(test_images)), "classify": (predict, sg.tensor(test_images[:1]))},

@@ -57,7 +57,8 @@ def build(settings: Settings, device: str) -> Trainable:
         return {"test_loss": loss, "test_accuracy": accuracy}
 
     def page(folder: Path) -> None:
-        digits_page(folder, settings, model, step, {"name": "1.weight", "side": 3, "across": 8}, compared=60)
+        title = "A convolutional network learns digits in your browser"
+        digits_page(folder, settings, model, step, {"name": "1.weight", "side": 3, "across": 8}, 60, title)
 
     return Trainable(model, optimizer, (train_images, train_labels), step, evaluate, page=page, loss_name=SMOOTHED)
 

@@ -10,8 +10,10 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from html import escape
 from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from ..run.portable import PortableStep
 from .errors import WebError
 from .javascript_step import render
 from .playground import PLAYGROUND
+from .preview import PREVIEW, preview
 from .state_file import Key, state_bytes
 
 PAGES = {  # and the scripts that each needs alone
@@ -33,6 +36,8 @@ PAGES = {  # and the scripts that each needs alone
     "compare": ("compare.js", "cpu-worker.js"),
 }
 STATE, DATA, PAGE = "state.safetensors", "data.safetensors", "page.json"
+ELSEWHERE = {*PLAYGROUND, "gallery.html"}  # files that no exported page needs
+API = "runtime.js"  # keeps the types in its comments, which pages of one's own use
 
 
 def export(
@@ -45,6 +50,7 @@ def export(
     data: Mapping[str, np.ndarray] | None = None,
     page: str = "step",
     settings: Mapping[str, Any] | None = None,
+    address: str = "",
     **kwargs: Any,
 ) -> Path:
     """Write a folder that runs `step` on the visitor's GPU, without a server or Python; where there is none, on the CPU.
@@ -57,7 +63,7 @@ def export(
     page: "step"; "compare", which also runs the step on the CPU, in plain JavaScript (matrix multiplication, convolution, attention,
     recurrent layers, random numbers; no sorting and no custom kernels); or a page of the library's recipes. Steps that JavaScript
     cannot run need a GPU on the other pages.
-    settings: JSON data for it.
+    settings: JSON data for it. address: where the folder will lie on the web: links to the page show its picture only by a full address.
     Returns the folder. Export overwrites an existing folder file by file.
     Raises WebError for invalid file names and data that do not fit, CompileError for a step that cannot be exported (see
     `CompiledStep.portable`).
@@ -113,6 +119,14 @@ def export(
     }
     (site / PAGE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     _copy_site(site, page)
+    filled = {
+        "title": described["title"],
+        "text": text,
+        "address": address if not address or address[-1] == "/" else f"{address}/",
+    }
+    index = Template((site / "index.html").read_text(encoding="utf-8"))
+    (site / "index.html").write_text(index.substitute({k: escape(v) for k, v in filled.items()}), encoding="utf-8")
+    (site / PREVIEW).write_bytes(preview(data or {}, settings or {}))
     return site
 
 
@@ -128,6 +142,11 @@ def _title_of(step: sg.CompiledStep) -> str:
     """A function's name in words; those of functions without one, and the commonest, say nothing."""
     name = getattr(step, "__name__", "")
     return "A training step" if name in ("", "<lambda>", "step") else name.strip("_").replace("_", " ").capitalize()
+
+
+_OF_TYPES = re.compile(
+    r"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n", re.MULTILINE | re.DOTALL
+)  # comments that are read by type checkers
 
 
 def _compact(document: str) -> str:
@@ -156,8 +175,12 @@ def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarr
 
 def _copy_site(site: Path, page: str) -> None:
     """Copies the files that all steps share, without those of other pages."""
-    others = {name for other, names in PAGES.items() if other != page for name in names} | {*PLAYGROUND}
+    others = {name for other, names in PAGES.items() if other != page for name in names} | ELSEWHERE
     with resources.as_file(resources.files(__name__.rpartition(".")[0]) / "site") as folder:
         for path in folder.iterdir():
-            if path.name not in others:
+            if path.name in others:
+                continue
+            if path.suffix == ".js" and path.name != API:
+                (site / path.name).write_text(_OF_TYPES.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
+            else:
                 shutil.copyfile(path, site / path.name)

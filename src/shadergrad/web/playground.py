@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from shadergrad.system.browser import IN_BROWSER
 
 from .errors import WebError
+from .preview import PREVIEW, preview
 from .shelf import write_wheels
 
 PYODIDE = "https://cdn.jsdelivr.net/pyodide/v0.27.7/full/"
@@ -34,7 +35,7 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sorted(path.name for path in sg.web.playground(folder).iterdir())[:3]
-    ['index.html', 'playground.js', 'python-gpu.js']
+    ['index.html', 'playground.js', 'preview.png']
     """
     site = Path(folder)
     site.mkdir(parents=True, exist_ok=True)
@@ -49,6 +50,7 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
         (site / name).write_bytes((here / "site" / name).read_bytes())
     (site / "index.html").write_bytes((here / "site" / "playground.html").read_bytes())
     (site / "python-gpu.js").write_bytes((resources.files("shadergrad.runtime") / "page.js").read_bytes())
+    (site / PREVIEW).write_bytes(preview({}, {}))
     examples = {} if program is None else {"Program": program}
     examples |= {
         title: (here / "programs" / name).read_text(encoding="utf-8")

@@ -94,8 +94,13 @@ class Handler(SimpleHTTPRequestHandler):
         return "".join(f" 'sha256-{digest}'" for digest in digests)
 
     def _python(self) -> str:
-        """The host of the page's Python, if it has one of another host."""
-        origin = origin_of_python(self.directory)
+        """The host of the page's Python, if it has one of another host: what lies beside the file says so."""
+        try:
+            path = Path(self.translate_path(self.path))
+            seen = self._may_be_seen(unquote(urlsplit(self.path).path))
+            origin = origin_of_python(path if path.is_dir() else path.parent) if seen else ""
+        except (OSError, ValueError, AttributeError):  # of a request that has no path
+            origin = ""
         return f" {origin}" if origin else ""
 
     def version_string(self) -> str:
