@@ -50,11 +50,11 @@ MODELS: dict[str, tuple[Sample, int | None]] = {
 }
 
 
-def assert_alike(found: list[np.ndarray], wanted: Any) -> None:
+def assert_alike(found: list[sg.Tensor], wanted: Any) -> None:
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     flat = [t for w in wanted for t in (w if isinstance(w, tuple) else (w,))]
     for a, b in zip(found, flat, strict=True):
-        np.testing.assert_allclose(a, b.detach().numpy(), rtol=CLOSE, atol=CLOSE)
+        np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=CLOSE, atol=CLOSE)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -50,7 +50,7 @@ def test_the_operator_table_in_onnxruntime(part: int) -> None:
     found = iter(program(*(x for row in given for x in row)))
     for case, wanted in zip(cases, model(*given), strict=True):
         for _, t in tensors_in(wanted):
-            np.testing.assert_allclose(next(found), t.detach().numpy(), rtol=CLOSE, atol=CLOSE, err_msg=case.id)
+            np.testing.assert_allclose(next(found).numpy(), t.detach().numpy(), rtol=CLOSE, atol=CLOSE, err_msg=case.id)
 
 
 def check_graph(graph: RandomGraph) -> None:
@@ -68,7 +68,7 @@ def check_graph(graph: RandomGraph) -> None:
     program = export(model, tuple(given))
     for found, wanted in zip(program(*given), model(*given), strict=True):
         scale = max(1.0, float(np.abs(wanted.numpy()).max(initial=0.0)))
-        np.testing.assert_allclose(found, wanted.numpy(), rtol=CLOSE, atol=CLOSE * scale)
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=CLOSE, atol=CLOSE * scale)
 
 
 def test_random_graphs_in_onnxruntime() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import shadergrad as sg
 from shadergrad import nn
+from shadergrad.as_torch import installed
 from shadergrad.graph.primitive import REGISTRY
 from shadergrad.onnx.elementwise import ELEMENTS
 from shadergrad.onnx.export import RULES
@@ -29,10 +31,10 @@ def assert_alike(program: Any, model: Any, *inputs: sg.Tensor) -> None:
     if isinstance(model, nn.Module):
         model.eval()
     with sg.no_grad():
-        wanted = [t.detach().numpy() for _, t in tensors_in(model(*inputs))]
+        wanted = [t.detach() for _, t in tensors_in(model(*inputs))]
     for found, value in zip(program(*inputs), wanted, strict=True):
         assert (found.shape, found.dtype) == (value.shape, value.dtype)
-        np.testing.assert_allclose(found, value, rtol=CLOSE, atol=CLOSE)
+        np.testing.assert_allclose(found.numpy(), value.numpy(), rtol=CLOSE, atol=CLOSE)
 
 
 def operators(program: Any) -> list[str]:
@@ -101,6 +103,8 @@ MODELS: dict[str, tuple[Any, tuple[sg.Tensor, ...], Any, list[tuple[sg.Tensor, .
     "an automaton": (
         lambda x: AUTOMATON.rollout(x, steps=3), ((sg.rand(2, 4, 4, 2) > 0.5).float(),), None, [],
     ),
+    "8 bits": (sg.quantize(nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 4)), bits=8, group_size=32, symmetric=False), (sg.randn(3, 64),), (N,), [(sg.randn(2, 64),)]),
+    "4 bits": (sg.quantize(nn.Sequential(nn.Linear(128, 32)), bits=4), (sg.randn(3, 128),), (N,), []),
     "halves": (nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).half(), (sg.randn(3, 4).to(sg.float16),), None, []),
     "doubles": (nn.Sequential(nn.Linear(4, 8), nn.Tanh()).double(), (sg.randn(3, 4).double(),), None, []),
 }  # fmt: skip
@@ -175,7 +179,7 @@ def test_trees_of_arguments_and_results_get_names() -> None:
         ["pair_a", "pair_b", "bias"],
         ["output_sum", "output_rest_0"],
     )
-    np.testing.assert_allclose(program(a, b, bias)[0], (a + b * 3.0).numpy(), rtol=CLOSE)
+    np.testing.assert_allclose(program(a, b, bias)[0].numpy(), (a + b * 3.0).numpy(), rtol=CLOSE)
 
 
 def stateful(x: sg.Tensor) -> sg.Tensor:
@@ -225,6 +229,37 @@ def test_changed_buffers_are_refused() -> None:
 
     with pytest.raises(sg.onnx.OnnxError, match=r"changes what it holds \(count\)"):
         sg.onnx.export(Counting(), x)
+
+
+def test_torch_onnx_export_is_this_function(tmp_path: Path) -> None:
+    path, x = tmp_path / "m.onnx", sg.randn(3, 4)
+    with installed():
+        torch: Any = importlib.import_module("torch")
+        model = torch.nn.Linear(4, 2)
+        names = {"input_names": ["x"], "output_names": ["y"]}
+        axes = {"x": {0: "batch"}, "y": {0: "batch"}}
+        with pytest.warns(UserWarning, match="opset_version=13: the file is written for 18"):
+            assert torch.onnx.export(model, x, path, **names, opset_version=13, dynamic_axes=axes, dynamo=False) is None
+        program = torch.onnx.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("batch")},), verify=True)
+        buffer = io.BytesIO()
+        torch.onnx.export(model, (x,), buffer)
+        for options, words in {
+            "training": ({"training": torch.onnx.TrainingMode.TRAINING}, "for inference"),
+            "weights": ({"export_params": False}, "holds its weights"),
+            "operators": ({"custom_opsets": {"own": 1}}, "custom_opsets"),
+        }.values():
+            with pytest.raises(torch.onnx.OnnxExporterError, match=words):
+                torch.onnx.export(model, (x,), **options)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'opset'"):
+            torch.onnx.export(model, (x,), opset=18)
+        assert torch.onnx.is_in_onnx_export() is False
+    session = importlib.import_module("onnxruntime").InferenceSession(path)
+    five = sg.randn(5, 4)
+    np.testing.assert_allclose(
+        session.run(["y"], {"x": five.numpy()})[0], model(five).detach().numpy(), rtol=CLOSE, atol=CLOSE
+    )
+    assert_alike(program, model, five)
+    assert buffer.getvalue()
 
 
 # Primitives without a rule: of training, of random numbers, of compilers alone, and special functions that ONNX lacks

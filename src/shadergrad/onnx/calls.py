@@ -150,7 +150,32 @@ def of_running_sum(w: Writer, inputs: Sequence[Value], operation: Operation, out
     return w.value(w.cast(sums, wide, out.dtype), out.shape, out.dtype)
 
 
+def of_quantized(w: Writer, inputs: Sequence[Value], operation: Operation, out: Row) -> Value:
+    """Codes are shifted out of their words, so that a file holds the words."""
+    words, scales, *offsets = inputs
+    bits = operation.parameters["bits"]
+    codes = 32 // bits
+    packed = w.cast(w.reshaped(w.full(words), words.shape, (*words.shape, 1)), words.dtype, "uint32")
+    shifted = w.node("BitShift", packed, w.constant(np.arange(codes) * bits, "uint32"), direction="RIGHT")
+    found = w.cast(w.node("BitwiseAnd", shifted, w.constant((1 << bits) - 1, "uint32")), "uint32", out.dtype)
+    n = out.shape[-1]
+    groups = scales.shape[-1]
+    if not isinstance(n, int) or not isinstance(groups, int):
+        raise OnnxError("[onnx] quantised weights have a dynamic size. Hint: export with fixed sizes.")
+    grouped = (*scales.shape, n // groups)
+    found = w.reshaped(found, (*words.shape, codes), grouped)
+    scale, *offset = (
+        w.reshaped(w.cast(w.full(v), v.dtype, out.dtype), v.shape, (*v.shape, 1)) for v in (scales, *offsets)
+    )
+    if not offset:
+        found = w.node("Sub", found, w.constant(1 << (bits - 1), out.dtype))
+    found = w.node("Mul", found, scale)
+    if offset:
+        found = w.node("Add", found, offset[0])
+    return w.value(w.reshaped(found, grouped, out.shape), out.shape, out.dtype)
+
+
 RULES: dict[str, Any] = {
     "Dot": of_dot, "Conv": of_conv, "Attention": of_attention, "Gather": of_gather, "ScatterAdd": of_scatter,
-    "ScatterReduce": of_scatter, "ArgSort": of_sort, "RunningSum": of_running_sum,
+    "ScatterReduce": of_scatter, "ArgSort": of_sort, "RunningSum": of_running_sum, "Dequantize": of_quantized,
 }  # fmt: skip

@@ -76,7 +76,7 @@ def export(
     >>> program
     OnnxProgram(4 nodes, input -> output)
     >>> program(sg.ones(7, 2))[0].shape
-    (7, 3)
+    shadergrad.Size([7, 3])
     """
     onnx = require("onnx", "onnx", "export to ONNX")
     opset = _opset(opset_version, onnx)
@@ -342,7 +342,7 @@ def _info(w: Writer, name: str, row: Any) -> Any:
 
 def _verify(program: OnnxProgram, function: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
     wanted = [np.asarray(t.numpy()) for t in function(*tensors)]
-    found = program(*tensors)
+    found = [t.numpy() for t in program(*tensors)]
     for name, a, b in zip(program.output_names, wanted, found, strict=True):
         if a.shape != b.shape or not np.allclose(a, b, rtol=CLOSE, atol=CLOSE, equal_nan=True):
             worst = (

@@ -13,6 +13,7 @@ from ..dtypes import bfloat16
 from ..system.atomic_files import replacing
 from ..system.optional_packages import require
 from ..tensor import Tensor
+from ..tensor.creation import tensor
 from .errors import OnnxError
 
 LARGEST = (1 << 31) - (1 << 20)  # bytes of a file in protobuf's format, with room for what is not weights
@@ -55,8 +56,8 @@ class OnnxProgram:
         with replacing(Path(path), OnnxError) as file:
             file.write(self.model_proto.SerializeToString())
 
-    def __call__(self, *args: Tensor) -> list[np.ndarray]:
-        """The outputs of onnxruntime for these inputs, in the order of `input_names`.
+    def __call__(self, *args: Tensor) -> list[Tensor]:
+        """The outputs of onnxruntime for these inputs, in the order of `input_names`, on the cpu device.
 
         Raises OnnxError for another number of them.
         """
@@ -77,7 +78,8 @@ class OnnxProgram:
             np.asarray(a.detach().numpy() if isinstance(a, Tensor) else a, d.numpy)
             for a, d in zip(args, self._dtypes, strict=True)
         ]
-        return self._session.run(None, dict(zip(self.input_names, arrays, strict=True)))
+        found = self._session.run(None, dict(zip(self.input_names, arrays, strict=True)))
+        return [tensor(value, device="cpu") for value in found]
 
     def __repr__(self) -> str:
         nodes = len(self.model_proto.graph.node)

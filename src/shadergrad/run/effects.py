@@ -30,12 +30,12 @@ class Given:
 class Effect:
     """What a run leaves in a place: a value, nothing (MISSING), or at the end of a list what is added to it.
 
-    is_fresh: the value is another one at each call, made by exchanging its tensors.
+    is_fresh: the value is another one at each call, made by exchanging its tensors. holds_tensors: whether there are some in it.
     """
 
     def __init__(self, container: Any, key: Any, value: Any, path: str, adds: bool) -> None:
         self.container, self.key, self.value, self.path, self.adds = container, key, value, path, adds
-        self.is_fresh = False
+        self.is_fresh = self.holds_tensors = False
 
     def do(self, value: Any, given: list[Any]) -> None:
         """given: the containers among the arguments."""
@@ -72,6 +72,7 @@ def effects_of(snapshot: Snapshot, containers: list[tuple[Any, Any]], result: An
     for effect in found:
         value = effect.value
         effect.is_fresh = not (is_plain(value) or value is MISSING or id(value) in snapshot.known)
+        effect.holds_tensors = any(True for _ in tensors_in(value))
         if effect.is_fresh or isinstance(value, Varying):
             effect.value = exchange(_with_outside_marked(snapshot, value, marked), Varying, int, made)
     return found, exchange(_with_outside_marked(snapshot, result, marked), Varying, int, made)

@@ -152,7 +152,7 @@ def _differences(wanted: Mapping[tuple[str, str], BufferSpec], given: State) -> 
 def _refuse_python(replay: Replay, all_of_it: bool) -> None:
     """What a run would do in Python, another runner would not. all_of_it: also what holds no tensor, such as a cache."""
     effects = (e for e in replay.python.effects if e.key != TRAINING_FLAG)
-    left = [e.path for e in effects if all_of_it or e.is_fresh]
+    left = [e.path for e in effects if all_of_it or e.holds_tensors]
     if left:
         where = ", ".join(left[:MOST_NAMES])
         raise CompileError(

@@ -162,11 +162,17 @@ def _init() -> dict[str, Any]:
 
 
 def _onnx() -> dict[str, Any]:
+    from . import onnx_export  # here, for it imports the room of ONNX
+
     return {
-        "is_in_onnx_export": _no,
-        "register_custom_op_symbolic": _nothing,  # nothing is exported, and an export raises
+        **onnx_export.names(),
+        "register_custom_op_symbolic": _nothing,  # an export of such an operator raises
         "unregister_custom_op_symbolic": _nothing,
     }
+
+
+def _export() -> dict[str, Any]:
+    return {"Dim": shadergrad.onnx.Dim}
 
 
 def _fx() -> dict[str, Any]:
@@ -385,6 +391,7 @@ SMALL: dict[str, Callable[[], dict[str, Any]]] = {
     "nn.utils.stateless": stateless,
     "utils.flop_counter": _flop_counter,
     "onnx": _onnx,
+    "export": _export,
     "fx": _fx,
     "fx._compatibility": _compatibility,
     "_utils": _torch_utils,
