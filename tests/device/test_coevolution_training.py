@@ -196,7 +196,13 @@ def test_both_phases_train_on_files_and_a_family_is_predicted(
     assert cli.run(["predict", "coevolution", second, str(folder / "pairs" / f"{name}.fasta"), *words]) == 0
     text = capsys.readouterr().out
     assert f"{name}: 5 pairs, Neff 5.0" in text
-    assert "warning: Neff 5.0 is low: of the best L pairs about 23 % touched" in text
+    assert (
+        f"probabilities are not calibrated, and the precision at this depth is not measured. Hint: shadergrad calibrate {second}"
+        in text
+    )
+    assert (tmp_path / "out" / "within.png").read_bytes().startswith(b"\x89PNG")
+    chains = [line.split("\t")[0] for line in (tmp_path / "out" / "within.tsv").read_text().splitlines()[1:]]
+    assert set(chains) == {"a", "b"}
     assert (tmp_path / "out" / "contacts.pml").read_text().count("distance contact_") >= 1
     assert (tmp_path / "out" / "contacts.cxc").read_text().count("distance /A:") >= 1
     assert "P@L 0." in text
@@ -207,6 +213,44 @@ def test_both_phases_train_on_files_and_a_family_is_predicted(
     assert scores == sorted(scores, reverse=True)
     assert all(0 < float(line[5]) < 1 for line in table[1:])
     assert (tmp_path / "out" / "contacts.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_is_calibrated_on_families_it_has_not_seen_and_predicts_by_that(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, own = str(tmp_path / "run"), str(folder / "pairs" / "synthetic-3-0.fasta")
+    given = ["--pairs", str(folder / "pairs"), "--contacts", str(folder / "contacts.tsv")]
+    more = ["--phase", "contacts", "--held-out", "0.4"]
+    assert cli.run(["train", "coevolution", *WORDS, *given, *more, "--out", run]) == 0
+    assert f"next: shadergrad calibrate {run}" in capsys.readouterr().out
+    words = ["calibrate", run, "--device", "cpu", "--depths", "3,5,900"]
+    assert cli.run(words) == 0
+    text = capsys.readouterr().out
+    assert f"2 families: held out of {folder / 'pairs'}" in text
+    assert "900 pairs: only 0 of 2 families are as deep, left out" in text
+    found = co.Calibration.read(tmp_path / "run" / "calibration.json")
+    assert (found.neff, found.families) == ([3.0, 5.0], 2)
+    assert (tmp_path / "run" / "calibration.png").read_bytes().startswith(b"\x89PNG")
+    assert (
+        cli.run(["predict", "coevolution", run, own, "--device", "cpu", "--out", str(tmp_path / "out"), "--no-within"])
+        == 0
+    )
+    told = capsys.readouterr().out
+    assert (
+        f"warning: Neff 5.0 is low: of the best L pairs about {100 * found.precision[1]:.0f} % touched in families of that depth"
+        in told
+    )
+    assert not (tmp_path / "out" / "within.tsv").exists()
+    rows = [line.split("\t") for line in (tmp_path / "out" / "contacts.tsv").read_text().splitlines()[1:]]
+    score, probability = (float(rows[0][k]) for k in (4, 5))
+    shape = co.read_pairs(own).shape
+    assert found.probabilities(np.full(shape, score), 5.0)[0, 0] == pytest.approx(probability, abs=2e-4)
+    for wrong, message in (
+        (["--depths", "x"], "--depths x: numbers of pairs from 2"),
+        (["--pairs", str(folder / "pairs")], "--pairs and --contacts belong together"),
+    ):
+        assert cli.run([*words, *wrong]) == 2
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("phase", co.batches.PHASES)

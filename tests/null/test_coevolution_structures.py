@@ -1,4 +1,4 @@
-"""Residue numbers, scripts for viewers, columns with gaps, warnings of depth, and the contacts of a structure."""
+"""Residue numbers, scripts for viewers, and the contacts of a structure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shadergrad.cli.predict_coevolution import depth_warning, without_gaps
 from shadergrad.data import DataError
 from shadergrad.models import coevolution as co
 from shadergrad.models.coevolution.numbering import NONE
@@ -56,24 +55,6 @@ def test_scripts_draw_residues_by_number_and_leave_gaps_of_the_query_out(tmp_pat
     assert len([line for line in chimerax if line.startswith("distance /")]) == 5
 
 
-def test_columns_of_gaps_get_no_score() -> None:
-    logits = np.zeros((4, 3))
-    found, told = without_gaps(logits, family(), 0.4)
-    assert np.isnan(found).any(1).tolist() == [True] * 4
-    assert np.isnan(found[1]).all()
-    assert np.isnan(found).all(0).tolist() == [False, False, True]
-    assert told == "1 and 1 columns with more than 40 % gaps are left out (--most-gaps)"
-    assert without_gaps(logits, family(), 0.5)[1] == ""
-    with pytest.raises(DataError, match=r"more than 0 gaps. Hint: --most-gaps"):
-        without_gaps(logits, co.Family("g", np.array([[22, 0], [0, 22]], np.uint8), family().b), 0.0)
-
-
-def test_a_shallow_family_is_warned_of_with_the_measured_precision() -> None:
-    assert "about 23 % touched" in depth_warning(3.0)
-    assert "about 54 % touched" in depth_warning(32.0)
-    assert depth_warning(100.0) == ""
-
-
 # -- structures
 
 CHAIN_A = {24: ("ALA", (0.0, 0.0, 0.0)), 25: ("CYS", (10.0, 0.0, 0.0)), 26: ("GLY", (20.0, 0.0, 0.0))}
@@ -106,6 +87,10 @@ def test_contacts_of_a_structure_are_close_beta_carbons_by_residue_number(tmp_pa
     assert found.contacts is not None
     assert np.argwhere(found.contacts).tolist() == [[0, 0]]  # 7.9 Å; glycine's Cα at 8.1 Å is none
     assert resolved.tolist() == [[True, True, False], [False] * 3, [True, True, False], [True, True, False]]
+    (within, within_resolved), (_, other) = co.structure_within(path, family(), numbers)
+    assert np.argwhere(within).tolist() == [[0, 0], [2, 2], [3, 3]]
+    assert within_resolved.sum() == 9
+    assert other.sum() == 4
     with pytest.raises(DataError, match=r"chain A: 0 of 0 residues .* Hint: --first-a gives .* which is now 1"):
         co.structure_contacts(path, family(), co.residue_numbers(family()))
     with pytest.raises(DataError, match=r"chain A: 0 of 2 residues are those of the query"):

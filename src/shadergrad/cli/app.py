@@ -12,6 +12,7 @@ from rich.markup import escape
 from ..errors import ShadergradError
 from ..version import __version__
 from .bench import bench
+from .calibrate_coevolution import calibrate
 from .launching import is_launched_here, record
 from .page_commands import export, gallery, playground, serve
 from .pair_proteins import pair
@@ -89,6 +90,7 @@ app.command()(export)
 app.command()(gallery)
 app.command()(playground)
 app.command()(serve)
+app.command()(calibrate)
 app.command()(pair)
 app.command()(tune)
 

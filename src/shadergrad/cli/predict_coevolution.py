@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 from rich.console import Console
 
-import shadergrad as sg
-
-from ..checkpoint import TENSORS_FILE, load_checkpoint
 from ..data import DataError
-from ..errors import CheckpointError
 from ..models import coevolution as co
-from ..recipes.contacts.options import SHAPE
-from ..recipes.contacts.pictures import contact_picture
+from ..models.coevolution.alignments import ALIGNERS
+from ..models.coevolution.family_logits import family_weights
+from ..recipes.contacts.loading import load_predictor
+from ..recipes.contacts.pictures import contact_picture, within_picture
 from ..train.training_run import choose_device, make_folder
+from .calibrate_coevolution import calibration_of
 
-BELIEVED = 100  # Neff from which nine of ten of the best L pairs touched, in synthetic families
+BELIEVED = 0.8  # the precision of the best L pairs below which a prediction is warned of
+HOST_COLUMNS = 100  # of both chains, up to which the host inverts their covariance sooner than a device compiles
 
 predict_app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -58,6 +58,9 @@ def coevolution(
     top: Annotated[
         int | None, typer.Option(help="Lines of contacts.tsv.", show_default="twice the shorter chain")
     ] = None,
+    within: Annotated[
+        bool, typer.Option("--within/--no-within", help="Also the contacts within each protein, by mean-field DCA.")
+    ] = True,
     batch_size: Annotated[int, typer.Option(help="Pairs per batch.")] = 64,
     device: Annotated[str, typer.Option(help="webgpu, cpu, webgpu:N, or auto.")] = "auto",
 ) -> None:
@@ -70,66 +73,87 @@ def coevolution(
     resolved = np.ones(family.shape, bool)
     if structure:  # before the model runs, because numbers that do not fit stop here
         family, resolved = co.structure_contacts(structure, family, numbers, chains)
-    neff, ratio = co.effective_depth(family)
-    console.out(f"{family.name}: {family.depth} pairs, Neff {neff:.1f}, Neff/L {ratio:.2f}", highlight=False)
-    if warning := depth_warning(neff):
-        console.out(warning, highlight=False)
+    if not family.aligned and family.depth > 1:
+        raise DataError(not_aligned(family, pairs))
     name = choose_device(device, console)
+    weights = family_weights(family, name)
+    neff = float(weights.sum())
+    ratio = neff / sum(family.shape)
+    console.out(f"{family.name}: {family.depth} pairs, Neff {neff:.1f}, Neff/L {ratio:.2f}", highlight=False)
     model, balance = load_predictor(checkpoint, name)
-    logits = co.FamilyPredictor(model, name, batch_size)(family)
-    logits, complaint_of_gaps = without_gaps(logits, family, most_gaps)
+    calibration, missing = calibration_of(checkpoint)
+    if warning := depth_warning(neff, calibration) if calibration else missing:
+        console.out(warning, highlight=False)
+    logits = co.FamilyPredictor(model, name, batch_size)(family, weights=weights)
+    wide, complaint_of_gaps = gap_columns(family, weights, most_gaps)
+    logits = np.where(np.logical_or.outer(*wide), np.nan, logits)
     if complaint_of_gaps:
         console.out(complaint_of_gaps, highlight=False)
-    # training weighted contacts up to balance; the odds of one are what they were before
-    probabilities = 1.0 / (1.0 + balance * np.exp(-np.clip(logits, -500, 500)))
+    if calibration:
+        probabilities = calibration.probabilities(logits, neff)
+    else:  # training weighted contacts up to balance; the odds of one are what they were before
+        probabilities = 1.0 / (1.0 + balance * np.exp(-np.clip(logits, -500, 500)))
     make_folder(out)
     lines = top or 2 * min(family.shape)
     co.write_contacts(out / "contacts.tsv", family, logits, probabilities, lines, numbers)
     drawn = co.numbered_pairs(logits, probabilities, numbers, min(family.shape))
     co.write_pymol(out / "contacts.pml", drawn, chains)
     co.write_chimerax(out / "contacts.cxc", drawn, chains)
-    complaint = contact_picture(logits, family, out / "contacts.png")
+    complaint = contact_picture(logits, family, out / "contacts.png", numbers)
     if family.contacts is not None:
         measures = co.measure(np.where(resolved, logits, np.nan), family.contacts)
         console.out(", ".join(f"{key} {value:.3f}" for key, value in measures.items()), highlight=False)
     files = "contacts.tsv, contacts.pml (PyMOL), contacts.cxc (ChimeraX)"
+    if within and family.depth > 1:
+        maps = co.dca.mean_field_maps(family, device=name if sum(family.shape) > HOST_COLUMNS else None)
+        both = zip((maps.within_a, maps.within_b), wide, strict=True)
+        inner = [np.where(np.logical_or.outer(own, own), np.nan, each) for each, own in both]
+        co.write_within(out / "within.tsv", family, inner, top, numbers)
+        known = co.structure_within(structure, family, numbers, chains) if structure else None
+        within_picture(inner, family, out / "within.png", numbers, [k[0] for k in known] if known else None)
+        for side, own in enumerate(known or []):
+            share = co.within_precision(inner[side], *own)
+            console.out(f"within {'ab'[side]}, by mean field: P@L {share:.3f}", highlight=False)
+        files += ", within.tsv, within.png (mean field)"
     console.out(complaint or f"in {out}: contacts.png, {files}", highlight=False)
 
 
-def depth_warning(neff: float) -> str:
-    """A line for a family that is too shallow to believe, else nothing. The shares are the model's on held-out synthetic families of 8,
-    32 and 100 pairs, the curve of docs/coevolution.md; precision rises with the depth."""
-    if neff >= BELIEVED:
-        return ""
-    share = np.interp(neff, [8, 32, 100], [0.23, 0.54, 0.90])
+def not_aligned(family: co.Family, path: Path) -> str:
+    """Which row does not fit, for a file whose rows have several lengths."""
+    lengths = [(int((a != co.PAD).sum()), int((b != co.PAD).sum())) for a, b in zip(family.a, family.b, strict=True)]
+    odd = next((k for k, each in enumerate(lengths) if each != lengths[0]), 0)
+    names = family.names or tuple(f"pair {k + 1}" for k in range(family.depth))
     return (
-        f"warning: Neff {neff:.1f} is low: of the best L pairs about {100 * share:.0f} % touched in synthetic families of that depth. "
-        f"Hint: more species; Neff {BELIEVED} and above is better."
+        f"{path}: {names[odd]} has {lengths[odd][0]} and {lengths[odd][1]} residues, {names[0]} {lengths[0][0]} and {lengths[0][1]}: "
+        f"the rows are not aligned, so their columns cannot be compared.\n{ALIGNERS}"
     )
 
 
-def without_gaps(logits: np.ndarray, family: co.Family, most: float) -> tuple[np.ndarray, str]:
-    """The logits, NaN in columns with a larger share of gaps than `most`, and a line that says how many. Unaligned pairs have no gaps."""
+def depth_warning(neff: float, calibration: co.Calibration) -> str:
+    """A line for a family that is too shallow to believe, with the measured precision at its Neff; else nothing."""
+    share = calibration.precision_of(neff)
+    if share >= BELIEVED:
+        return ""
+    enough = calibration.enough(BELIEVED)
+    hint = f"from Neff {enough:.0f} on they are {100 * BELIEVED:.0f} %" if enough else "deeper families are better"
+    return (
+        f"warning: Neff {neff:.1f} is low: of the best L pairs about {100 * share:.0f} % touched in families of that depth "
+        f"({calibration.source}); {hint}. Hint: more species."
+    )
+
+
+def gap_columns(family: co.Family, weights: np.ndarray, most: float) -> tuple[list[np.ndarray], str]:
+    """Which columns of a and of b have a larger share of gaps than `most`, bools, and a line that says how many. weights: the rows'. One
+    pair that is not aligned has no gaps.
+    """
     if not family.aligned:
-        return logits, ""
-    wide = [share > most for share in co.gap_shares(family, co.sequence_weights(family.joined()))]
-    masked = np.logical_or.outer(*wide)
-    if masked.all():
-        raise DataError(f"every column of a protein has more than {most:g} gaps. Hint: --most-gaps.")
+        return [np.zeros(length, bool) for length in family.shape], ""
+    wide = [share > most for share in co.gap_shares(family, weights)]
+    for name, own in zip("ab", wide, strict=True):
+        if own.all():
+            raise DataError(
+                f"{family.name}: every column of {name} has more than {100 * most:g} % gaps. Hint: --most-gaps {(1 + most) / 2:g}."
+            )
     counts = " and ".join(str(int(own.sum())) for own in wide)
-    told = f"{counts} columns with more than {100 * most:g} % gaps are left out (--most-gaps)" if masked.any() else ""
-    return np.where(masked, np.nan, logits), told
-
-
-def load_predictor(folder: Path, device: str) -> tuple[co.ContactPredictor, float]:
-    """The model of a run of phase 2, and the weight of a contact in its loss. Raises CheckpointError for any other run."""
-    arrays, meta = load_checkpoint(folder)
-    values: dict[str, Any] = meta.get("hyperparameters", {})
-    if meta.get("recipe") != "coevolution" or values.get("phase") != "contacts":
-        raise CheckpointError(
-            f"{folder / TENSORS_FILE} is no run that learned contacts. "
-            "Hint: shadergrad train coevolution --phase contacts, whose --out this command takes."
-        )
-    model = co.ContactPredictor(co.CoevolutionTransformer(**{name: values[name] for name in SHAPE}))
-    model.load_state_dict({name: sg.tensor(arrays[f"model/{name}"]) for name in model.state_dict()})
-    return model.to(device).eval(), float(values["balance"])
+    told = f"{counts} columns with more than {100 * most:g} % gaps are left out (--most-gaps)"
+    return wide, told if any(own.any() for own in wide) else ""

@@ -118,14 +118,14 @@ def transformer_of(values: Any) -> co.CoevolutionTransformer:
 
 
 def what_next(settings: Settings) -> list[str]:
-    """The next command: the training of contacts after phase 1, the prediction after phase 2."""
+    """The next command: the training of contacts after phase 1, calibration and prediction after phase 2."""
     out = shlex.quote(str(settings.out))
     if settings["phase"] == "mlm":
         kept = ("pairs", "pairs_b", "length_a", "contacts", "families", "depth", *SHAPE)
         same = {o.name: settings[o.name] for o in OPTIONS if o.name in kept and settings[o.name] != o.default}
         own = f" {command_options(same)}" if same else ""
         return [f"shadergrad train coevolution --phase contacts --pretrained {out} --out {out}-contacts{own}"]
-    return [f"shadergrad predict coevolution {out} FAMILY.a3m"]
+    return [f"shadergrad calibrate {out}", f"shadergrad predict coevolution {out} FAMILY.a3m"]
 
 
 def families_of(settings: Settings) -> list[co.Family]:

@@ -2,12 +2,13 @@
 
 vocabulary.py, families.py, alignments.py: from files to families. headers.py, gene_loci.py, pairing.py: two alignments to pairs. batches.py: from families to tokens. model.py, losses.py,
 training.py: the transformer, its two phases and their training. family_logits.py: a family's map. synthetic.py: families with
-known contacts. dca.py, positive_inverse.py, similarity.py: the classical baselines, on a device. metrics.py: measures of a map. numbering.py, structure_files.py: residue numbers, scripts for viewers, a structure's contacts.
+known contacts. dca.py, positive_inverse.py, similarity.py: the classical baselines, on a device. metrics.py: measures of a map. calibration.py: what scores are worth. within.py: contacts within a chain. numbering.py, structure_files.py: residue numbers, scripts for viewers, a structure's contacts.
 """
 
 from . import dca
 from .alignments import read_pairs
 from .batches import Batches, Bucket, buckets, contact_labels, mask_tokens, pair_tokens
+from .calibration import Calibration, calibrate, reliability
 from .contact_files import read_contacts, read_families, write_contacts, write_family
 from .families import Family, FamilyError, effective_depth, sequence_weights, split_families
 from .family_logits import FamilyPredictor
@@ -18,10 +19,11 @@ from .metrics import average_precision, bootstrap_interval, measure, precision_a
 from .model import CoevolutionTransformer, ContactPredictor, EncoderLayer, MaskedLanguageModel
 from .numbering import gap_shares, residue_numbers
 from .pairing import Lost, Pairing, pair_alignments, write_pairs
-from .structure_files import numbered_pairs, structure_contacts, write_chimerax, write_pymol
+from .structure_files import numbered_pairs, structure_contacts, structure_within, write_chimerax, write_pymol
 from .synthetic import Physics, plant_contacts, sample_families, sample_family
 from .training import Objective, contact_balance, decay_groups, inputs_of, model_for
 from .vocabulary import AMINO_ACIDS, CLS, MASK, PAD, SEP, ResidueError, X, decode, encode
+from .within import ranked_within, within_precision, write_within
 
 __all__ = [
     "AMINO_ACIDS",
@@ -31,6 +33,7 @@ __all__ = [
     "SEP",
     "Batches",
     "Bucket",
+    "Calibration",
     "CoevolutionTransformer",
     "ContactPredictor",
     "Contacts",
@@ -50,6 +53,7 @@ __all__ = [
     "average_precision",
     "bootstrap_interval",
     "buckets",
+    "calibrate",
     "contact_balance",
     "contact_labels",
     "dca",
@@ -67,19 +71,24 @@ __all__ = [
     "pair_tokens",
     "plant_contacts",
     "precision_at",
+    "ranked_within",
     "read_contacts",
     "read_families",
     "read_loci",
     "read_pairs",
+    "reliability",
     "residue_numbers",
     "sample_families",
     "sample_family",
     "sequence_weights",
     "split_families",
     "structure_contacts",
+    "structure_within",
+    "within_precision",
     "write_chimerax",
     "write_contacts",
     "write_family",
     "write_pairs",
     "write_pymol",
+    "write_within",
 ]

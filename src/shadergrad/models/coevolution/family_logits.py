@@ -21,6 +21,18 @@ from .vocabulary import PAD
 
 BACKGROUND_PASSES = 2000  # mismatched pairs that a background is the mean of, where there are so many
 BACKGROUND_DEPTH = 40.0  # effective members at which the background counts half
+FEW = 2e8  # comparisons of residues, which the host makes in a second
+
+
+def family_weights(family: Family, device: str) -> np.ndarray:
+    """sequence_weights of a family's pairs (n,), on the device if they are many.
+
+    >>> from shadergrad.models.coevolution.family_logits import family_weights
+    >>> family_weights(sg.models.coevolution.Family("x", np.zeros((2, 1), np.uint8), np.zeros((2, 1), np.uint8)), "cpu")
+    array([0.5, 0.5])
+    """
+    few = family.depth**2 * sum(family.shape) < FEW
+    return sequence_weights(family.joined(), device=None if few else device)
 
 
 class FamilyPredictor:
@@ -45,8 +57,15 @@ class FamilyPredictor:
 
         self._added: Any = sg.compile(added)
 
-    def __call__(self, family: Family, shape: tuple[int, int] | None = None, background: bool = True) -> np.ndarray:
-        """Logits, float64; NaN where no member has residues in both columns. background: whether it is subtracted.
+    def __call__(
+        self,
+        family: Family,
+        shape: tuple[int, int] | None = None,
+        background: bool = True,
+        weights: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Logits, float64; NaN where no member has residues in both columns. background: whether it is subtracted. weights (n,): the
+        members', by default those of sequence_weights.
 
         Raises FamilyError if the family is not aligned and has more than one pair.
         """
@@ -58,14 +77,16 @@ class FamilyPredictor:
         training = self.model.training
         self.model.eval()
         try:
-            found = self._combined(family, shape or family.shape, background)
+            found = self._combined(family, shape or family.shape, background, weights)
         finally:
             self.model.train(training)
         a, b = (np.any(chain < PAD, axis=0) for chain in (family.a, family.b))
         return np.where(np.logical_and.outer(a, b), found[: family.shape[0], : family.shape[1]], np.nan)
 
-    def _combined(self, family: Family, shape: tuple[int, int], background: bool) -> np.ndarray:
-        weights = sequence_weights(family.joined())
+    def _combined(
+        self, family: Family, shape: tuple[int, int], background: bool, weights: np.ndarray | None
+    ) -> np.ndarray:
+        weights = family_weights(family, self.device) if weights is None else weights
         rows = np.arange(family.depth)
         paired = self._sum(family, shape, rows, rows, weights)
         if not background or family.depth < 2:

@@ -87,17 +87,38 @@ def structure_contacts(
     ...     print("gemmi" in str(error) or "missing.pdb" in str(error))
     True
     """
+    places = _both_places(path, family, numbers, chains)
+    apart = np.linalg.norm(places[0][:, None] - places[1][None], axis=-1)
+    return replace(family, contacts=np.nan_to_num(apart, nan=np.inf) < TOUCHING), np.isfinite(apart)
+
+
+def structure_within(
+    path: str | Path, family: Family, numbers: Numbers, chains: tuple[str, str] = ("A", "B")
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(contacts, resolved) within each protein, both bool (n, n). As structure_contacts, with its errors.
+
+    >>> rows = np.array([[0, 1]], np.uint8)
+    >>> family = sg.models.coevolution.Family("x", rows, rows)
+    >>> try:
+    ...     sg.models.coevolution.structure_within("missing.pdb", family, sg.models.coevolution.residue_numbers(family))
+    ... except sg.ShadergradError as error:
+    ...     print("gemmi" in str(error) or "missing.pdb" in str(error))
+    True
+    """
+    apart = [np.linalg.norm(own[:, None] - own[None], axis=-1) for own in _both_places(path, family, numbers, chains)]
+    return [(np.nan_to_num(each, nan=np.inf) < TOUCHING, np.isfinite(each)) for each in apart]
+
+
+def _both_places(path: str | Path, family: Family, numbers: Numbers, chains: tuple[str, str]) -> list[np.ndarray]:
     gemmi = require("gemmi", "structure", "reading a structure")
     try:
         model = gemmi.read_structure(str(path))[0]
     except (OSError, RuntimeError, ValueError, IndexError) as error:
         raise DataError(f"cannot read {path} as PDB or mmCIF: {error}.") from None
-    places = [
+    return [
         _places(model, chain, path, family, side, own)
         for side, (chain, own) in enumerate(zip(chains, numbers, strict=True))
     ]
-    apart = np.linalg.norm(places[0][:, None] - places[1][None], axis=-1)
-    return replace(family, contacts=np.nan_to_num(apart, nan=np.inf) < TOUCHING), np.isfinite(apart)
 
 
 def _places(model: Any, chain: str, path: str | Path, family: Family, side: int, numbers: np.ndarray) -> np.ndarray:

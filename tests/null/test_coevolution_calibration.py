@@ -1,0 +1,170 @@
+"""Probabilities of contacts are what they say, in families that the calibration has not seen, and contacts within a chain are listed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shadergrad.cli.calibrate_coevolution import calibration_of
+from shadergrad.cli.predict_coevolution import depth_warning, gap_columns, not_aligned
+from shadergrad.data import DataError
+from shadergrad.models import coevolution as co
+from shadergrad.models.coevolution.calibration import expected_error
+
+PHYSICS = co.Physics(lengths=(16, 20), coupling=0.5)
+
+
+def by_the_table(family: co.Family) -> np.ndarray:
+    """The evidence of the true table, less that of each chain alone: what a perfect model would say."""
+    a, b = (np.eye(20)[np.minimum(rows, 19)] for rows in (family.a, family.b))
+    joint = np.einsum("nia,njb->iajb", a, b) / family.depth
+    product = np.einsum("ia,jb->iajb", a.mean(0), b.mean(0))
+    return family.depth * np.einsum("iajb,ab->ij", joint - product, PHYSICS.potential())
+
+
+@pytest.fixture(scope="module")
+def families() -> list[co.Family]:
+    return co.sample_families(40, 128, seed=5, physics=PHYSICS)
+
+
+@pytest.fixture(scope="module")
+def found(families: list[co.Family]) -> tuple[co.Calibration, list[list[tuple[float, float, int]]]]:
+    return co.calibrate(by_the_table, families[:20], (8, 32, 128), "synthetic")
+
+
+def test_of_pairs_with_a_probability_so_many_touch_in_families_and_at_depths_outside_the_fit(families, found) -> None:
+    calibration, _ = found
+    for depth in (16, 32, 64):  # two of them between those that were measured
+        unseen = [family.first(depth) for family in families[20:]]
+        truth = np.concatenate([family.contacts.ravel() for family in unseen])
+        p = np.concatenate(
+            [calibration.probabilities(by_the_table(f), co.effective_depth(f)[0]).ravel() for f in unseen]
+        )
+        bins = co.reliability(p, truth)
+        assert expected_error(bins) < 0.01
+        assert len(bins) > 5
+        for mean, share, count in bins:  # within four deviations of a count, and what families differ by
+            assert abs(mean - share) < 4 * np.sqrt(mean * (1 - mean) / count) + 0.05
+        raw = 1 / (1 + 16 * np.exp(-np.concatenate([by_the_table(f).ravel() for f in unseen])))
+        assert expected_error(co.reliability(raw, truth)) > 5 * expected_error(bins)
+
+
+def test_the_curve_of_depth_is_the_precision_of_the_best_pairs(families, found) -> None:
+    calibration, bins = found
+    assert calibration.neff == pytest.approx([8, 32, 128])
+    assert len(bins) == 3
+    last = [co.precision_at(by_the_table(f), f.contacts, min(f.shape)) for f in families[:20]]
+    assert calibration.precision[-1] == pytest.approx(np.mean(last), abs=1e-6)
+    assert calibration.precision == sorted(calibration.precision)
+    assert all(
+        low <= mean <= high
+        for low, mean, high in zip(calibration.low, calibration.precision, calibration.high, strict=True)
+    )
+    assert calibration.precision_of(1) == calibration.precision[0]
+    assert calibration.precision_of(10**6) == calibration.precision[-1]
+
+
+def test_longer_chains_have_a_lower_probability_for_the_same_score(found) -> None:
+    calibration, _ = found
+    short, long = (calibration.probabilities(np.zeros((n, n)), 8.0)[0, 0] for n in (16, 160))
+    odds = short / (1 - short) * (1 - long) / long
+    assert 9 < odds < 12
+
+
+def test_a_predictor_that_knows_nothing_gives_every_pair_the_same_probability(families) -> None:
+    noise = np.random.default_rng(0)
+    for predict in (lambda f: -by_the_table(f), lambda f: np.zeros(f.shape), lambda f: noise.standard_normal(f.shape)):
+        calibration, _ = co.calibrate(predict, families[:20], (32,))
+        p = calibration.probabilities(predict(families[20].first(32)), 32.0)
+        assert p.max() < 0.2
+        assert p.mean() == pytest.approx(1.25 / 18, rel=0.5)
+
+
+def test_columns_without_a_score_have_no_probability(found) -> None:
+    assert np.isnan(found[0].probabilities(np.array([[np.nan, 0.0]]), 32.0)).tolist() == [[True, False]]
+
+
+def test_families_that_cannot_calibrate_are_refused(families) -> None:
+    with pytest.raises(co.FamilyError, match="contacts of synthetic-5-0 are not known"):
+        co.calibrate(by_the_table, [replace(families[0], contacts=None)], (8,))
+    lines: list[str] = []
+    with pytest.raises(co.FamilyError, match=r"no depth of \[500\] has 2 families"):
+        co.calibrate(by_the_table, families[:3], (500,), told=lines.append)
+    assert lines == ["500 pairs: only 0 of 3 families are as deep, left out"]
+
+
+def test_a_file_comes_back_and_others_are_refused(tmp_path: Path, found) -> None:
+    path = tmp_path / "calibration.json"
+    found[0].save(path)
+    assert co.Calibration.read(path) == found[0]
+    wrong = [b"{}", b"no json", json.dumps(json.loads(path.read_text()) | {"slope": [1.0]}).encode()]
+    for data in wrong:
+        path.write_bytes(data)
+        with pytest.raises(DataError, match=r"is no calibration: .* Hint: shadergrad calibrate"):
+            co.Calibration.read(path)
+
+
+def test_a_calibration_of_another_state_of_the_run_is_not_used(tmp_path: Path, found) -> None:
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"weights")
+    assert "not calibrated" in calibration_of(tmp_path)[1]
+    replace(found[0], checkpoint="of other weights").save(tmp_path / "calibration.json")
+    assert "of an earlier state of the run and is not used" in calibration_of(tmp_path)[1]
+
+
+def test_a_shallow_family_is_warned_of_with_the_precision_measured_there() -> None:
+    calibration = co.Calibration(
+        [8.0, 32.0, 100.0], [1.0] * 3, [0.0] * 3, [0.2, 0.5, 0.9], [0.0] * 3, [1.0] * 3, 1.0, 9, "of PF1", 0.0
+    )
+    assert "about 20 % touched in families of that depth (of PF1); from Neff 100 on" in depth_warning(3.0, calibration)
+    assert "about 50 % touched" in depth_warning(32.0, calibration)
+    assert depth_warning(100.0, calibration) == ""
+    assert "deeper families are better" in depth_warning(8.0, replace(calibration, precision=[0.1, 0.2, 0.3]))
+
+
+def test_a_row_that_is_not_aligned_is_named_with_both_lengths() -> None:
+    rows = np.array([[0, 1, 2], [0, 1, co.PAD]], np.uint8)
+    text = not_aligned(co.Family("x", rows, rows, names=("query", "short"), aligned=False), Path("pairs.fasta"))
+    assert text.startswith("pairs.fasta: short has 2 and 2 residues, query 3 and 3: the rows are not aligned")
+    assert "mafft --auto" in text
+
+
+def test_columns_of_gaps_are_left_out() -> None:
+    a, b = (np.array(rows, np.uint8) for rows in ([[0, co.PAD, 2], [0, 1, 2]], [[1, 2, 3], [1, 2, co.PAD]]))
+    family = co.Family("x", a, b)
+    wide, told = gap_columns(family, np.ones(2), 0.4)
+    assert [own.tolist() for own in wide] == [[False, True, False], [False, False, True]]
+    assert told == "1 and 1 columns with more than 40 % gaps are left out (--most-gaps)"
+    assert gap_columns(family, np.ones(2), 0.5)[1] == ""
+    with pytest.raises(DataError, match=r"every column of a has more than 0 % gaps. Hint: --most-gaps 0.5"):
+        gap_columns(co.Family("g", np.array([[co.PAD, 0], [0, co.PAD]], np.uint8), b[:, :1]), np.ones(2), 0.0)
+
+
+def test_contacts_within_a_chain_are_those_apart_in_the_sequence_with_both_numbers(tmp_path: Path) -> None:
+    rows = np.arange(9, dtype=np.uint8)[None]
+    family = co.Family("x", rows, rows[:, :7], names=("P1/24-32+P2",))
+    scores = np.add.outer(np.arange(9.0), np.arange(9.0))
+    np.fill_diagonal(scores, np.nan)
+    co.write_within(tmp_path / "w.tsv", family, [scores, scores[:7, :7]], 2, co.residue_numbers(family))
+    lines = [line.split("\t") for line in (tmp_path / "w.tsv").read_text().splitlines()]
+    assert lines[1:] == [
+        ["a", "3", "9", "D", "K", "10.0000", "26", "32"],
+        ["a", "2", "9", "C", "K", "9.0000", "25", "32"],
+        ["b", "1", "7", "A", "H", "6.0000", "1", "7"],
+    ]
+    touching = np.zeros((9, 9), bool)
+    touching[2, 8] = True
+    assert co.within_precision(scores, touching, np.ones((9, 9), bool)) == pytest.approx(1 / 6)
+
+
+def test_a_prediction_starts_without_the_packages_that_it_may_not_need() -> None:
+    """Imports are what the start of a prediction takes; pictures and structures import theirs when they are drawn and read."""
+    code = "import sys, shadergrad.cli.app; print([n for n in ('scipy', 'matplotlib', 'gemmi', 'torch', 'wgpu') if n in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
