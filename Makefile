@@ -16,7 +16,7 @@ ELSEWHERE := SHADERGRAD_CPU=reference OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 O
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
 	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
 
-.PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs op composed module optimizer docs notebooks results conformance setup adapter style types source-types javascript null print-python clean help
+.PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs op composed module optimizer docs notebooks results conformance setup adapter style types source-types javascript npm null print-python clean help
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -77,6 +77,9 @@ javascript:  ## types and size of what pages run, by npm's typescript and esbuil
 	npx --yes --package typescript@7 tsc --project tests/web/tsconfig.json
 	@size=$$(npx --yes esbuild@0.28 src/shadergrad/web/site/runtime.js --minify --format=esm | wc -c); \
 	echo "runtime.js: $$size bytes minified, of 20000"; test $$size -le 20000
+
+npm: $(BIN)/python  ## the npm package of what pages run, with types: build/npm and its archive; publishes nothing
+	$(BIN)/python scripts/npm.py
 
 format: $(VENV)/.stamp-lint  ## format the sources and mend what ruff can mend
 	$(BIN)/ruff check --fix-only --quiet
