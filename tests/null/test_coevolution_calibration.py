@@ -127,10 +127,11 @@ def test_a_shallow_family_is_warned_of_with_the_precision_measured_there() -> No
     assert "deeper families are better" in depth_warning(8.0, replace(calibration, precision=[0.1, 0.2, 0.3]))
 
 
-def test_a_row_that_is_not_aligned_is_named_with_both_lengths() -> None:
-    rows = np.array([[0, 1, 2], [0, 1, co.PAD]], np.uint8)
-    text = not_aligned(co.Family("x", rows, rows, names=("query", "short"), aligned=False), Path("pairs.fasta"))
-    assert text.startswith("pairs.fasta: short has 2 and 2 residues, query 3 and 3: the rows are not aligned")
+def test_a_row_that_is_not_aligned_is_named_with_both_lengths(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.fasta"
+    path.write_text(">query\nMKV:GHL\n>good\nMRV:GHL\n>short\nMK:GH\n")
+    text = not_aligned(co.read_pairs(path), path)
+    assert text.startswith(f"{path}, line 5: short has 2 and 2 residues, query 3 and 3: the rows are not aligned")
     assert "mafft --auto" in text
 
 

@@ -169,6 +169,64 @@ def test_queries_pair_whatever_their_headers_say(tmp_path: Path) -> None:
     assert names(co.pair_alignments(a, b)) == [("query", "other"), ("a1", "b1")]
 
 
+STOCKHOLM = """# STOCKHOLM 1.0
+#=GF ID   query-i3
+#=GS q/1-4            DE [subseq from] the query
+#=GS WP_1.1/3-6       DE [subseq from] chaperonin GroEL [Salmonella enterica]
+#=GS tr|A2|A2_BACSU/1-4 DE {long} OS=Bacillus
+#=GS tr|A2|A2_BACSU/1-4 DE subtilis OX=1423 PE=1
+#=GS X3/1-4           OS Homo sapiens
+
+q/1-4               MK.V
+WP_1.1/3-6          MRaV
+#=GR WP_1.1/3-6  PP 9999
+tr|A2|A2_BACSU/1-4  MK.V
+X3/1-4              MK.-
+#=GC RF             xx.x
+
+q/1-4               L
+WP_1.1/3-6          L
+tr|A2|A2_BACSU/1-4  I
+X3/1-4              L
+//
+"""
+
+
+def test_an_alignment_of_jackhmmer_keeps_the_species_of_its_sequences_and_the_columns_of_the_query(
+    tmp_path: Path,
+) -> None:
+    a = tmp_path / "a.sto"
+    a.write_text(STOCKHOLM.replace("{long}", "protein " * 3))
+    b = write(
+        tmp_path / "b.fasta",
+        [
+            ("q", "GH"),
+            *(
+                (f"b{k} [{name}]", "GH")
+                for k, name in enumerate(("Salmonella enterica", "Bacillus subtilis", "Homo sapiens"))
+            ),
+        ],
+    )
+    found = co.pair_alignments(a, b)
+    assert found.level == "organism"
+    assert [left for left, _ in names(found)] == ["q/1-4", "WP_1.1/3-6", "tr|A2|A2_BACSU/1-4", "X3/1-4"]
+    assert [co.decode(row) for row in found.family.a] == ["MKVL", "MRVL", "MKVI", "MK-L"]
+
+
+def test_rows_of_hh_suite_that_are_no_sequences_are_left_out(tmp_path: Path) -> None:
+    rows = [("ss_pred", "CCH"), ("ss_conf", "987"), ("P1_consensus", "MkV"), ("query", "MKV"), ("human", "MRV")]
+    found = co.read_pairs(write(tmp_path / "a.a3m", rows), write(tmp_path / "b.a3m", rows))
+    assert found.names == ("query", "human")
+    with pytest.raises(DataError, match="holds annotation but no sequences"):
+        co.read_pairs(write(tmp_path / "c.a3m", rows[:2]), tmp_path / "b.a3m")
+
+
+def test_a_query_of_gaps_is_refused(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.fasta", [("q", "---"), ("r", "MKV")])
+    with pytest.raises(DataError, match=r"a.fasta, line 1: q, the query, is nothing but gaps"):
+        co.pair_alignments(a, a)
+
+
 # -- by operon
 
 GFF = """##gff-version 3

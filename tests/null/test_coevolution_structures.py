@@ -99,6 +99,21 @@ def test_contacts_of_a_structure_are_close_beta_carbons_by_residue_number(tmp_pa
         co.structure_contacts(path, family(), numbers, ("A", "X"))
 
 
+def test_numbers_that_do_not_fit_a_structure_are_named_with_those_that_do(tmp_path: Path) -> None:
+    gemmi = pytest.importorskip("gemmi", reason='STRUCTURES NOT TESTED, no gemmi: pip install "shadergrad[structure]"')
+    structure = gemmi.read_structure(str(pdb(tmp_path / "x.pdb")))
+    structure.setup_entities()
+    structure.make_mmcif_document().write_file(str(tmp_path / "x.cif"))
+    for path in (tmp_path / "x.pdb", tmp_path / "x.cif"):
+        found, _ = co.structure_contacts(path, family(), co.residue_numbers(family(), 24, 7))
+        assert found.contacts is not None
+        assert found.contacts.sum() == 1
+        with pytest.raises(DataError, match=r"--first-a gives .* which is now 1; with 24, 3 of 3 are\."):
+            co.structure_contacts(path, family(), co.residue_numbers(family(), 1, 7))
+        with pytest.raises(DataError, match=r"no number fits: is it this chain\?"):
+            co.structure_contacts(path, family(), co.residue_numbers(family(), 24, 7), ("B", "A"))
+
+
 def test_a_file_that_is_no_structure_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("gemmi", reason='STRUCTURES NOT TESTED, no gemmi: pip install "shadergrad[structure]"')
     (tmp_path / "x.cif").write_text("no structure")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ..data import DataError
 from ..models import coevolution as co
-from ..models.coevolution.alignments import ALIGNERS
+from ..models.coevolution.alignments import ALIGNERS, read_sequences
 from ..models.coevolution.family_logits import family_weights
 from ..recipes.contacts.loading import load_predictor
 from ..recipes.contacts.pictures import contact_picture, within_picture
@@ -123,8 +123,13 @@ def not_aligned(family: co.Family, path: Path) -> str:
     lengths = [(int((a != co.PAD).sum()), int((b != co.PAD).sum())) for a, b in zip(family.a, family.b, strict=True)]
     odd = next((k for k, each in enumerate(lengths) if each != lengths[0]), 0)
     names = family.names or tuple(f"pair {k + 1}" for k in range(family.depth))
+    line = (
+        next((f", line {r.line}" for r in read_sequences(path).records if r.name == names[odd]), "")
+        if path.is_file()
+        else ""
+    )
     return (
-        f"{path}: {names[odd]} has {lengths[odd][0]} and {lengths[odd][1]} residues, {names[0]} {lengths[0][0]} and {lengths[0][1]}: "
+        f"{path}{line}: {names[odd]} has {lengths[odd][0]} and {lengths[odd][1]} residues, {names[0]} {lengths[0][0]} and {lengths[0][1]}: "
         f"the rows are not aligned, so their columns cannot be compared.\n{ALIGNERS}"
     )
 

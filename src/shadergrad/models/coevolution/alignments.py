@@ -8,6 +8,7 @@ or with a given length of the first chain.
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,9 @@ A3M = (".a3m",)
 STOCKHOLM = (".sto", ".stk", ".stockholm")
 SEPARATORS = ":/|"
 BY = ("name", "order")
+_ANNOTATION = re.compile(
+    r"(?:ss_pred|ss_conf|ss_dssp|sa_dssp|aa_pred|aa_dssp)$|(?:.*_)?consensus$", re.IGNORECASE
+)  # of HH-suite
 ALIGNERS = """  Hint: align them with one of
     mafft --auto sequences.fasta > aligned.fasta
     hhblits -i query.fasta -d DATABASE -oa3m aligned.a3m
@@ -72,7 +76,7 @@ def read_lines(path: Path) -> list[str]:
 
 def read_sequences(path: str | Path) -> SequenceFile:
     """The sequences of one file, by its format. Insertions of an A3M (lower-case letters) are dropped. Raises a DataError that
-    names the line if the file violates its format.
+    names the line if the file violates its format. HH-suite's rows of secondary structure and consensus are no sequences.
     """
     path = Path(path)
     suffix = suffix_of(path)
@@ -87,7 +91,13 @@ def read_sequences(path: str | Path) -> SequenceFile:
     if not records:
         raise DataError(f"{path} holds no sequences; they begin with a line '>name'.")
     if suffix in A3M:
-        records = [replace(r, text="".join(c for c in r.text if not c.islower() and c != ".")) for r in records]
+        records = [
+            replace(r, text="".join(c for c in r.text if not c.islower() and c != "."))
+            for r in records
+            if not _ANNOTATION.match(r.name)
+        ]
+        if not records:
+            raise DataError(f"{path} holds annotation but no sequences.")
     return SequenceFile(path, records, suffix in A3M, lengths)
 
 
@@ -133,9 +143,15 @@ def _stockholm(path: Path, lines: list[str]) -> list[Record]:
         raise DataError(f"{path}, line 1: a Stockholm file begins with '# STOCKHOLM 1.0'.")
     texts: dict[str, list[str]] = {}
     begins: dict[str, int] = {}
+    said: dict[
+        str, dict[str, str]
+    ] = {}  # what #=GS lines say of a sequence: jackhmmer keeps the header of a FASTA there
     for number, line in enumerate(lines[1:], 2):
         if line.startswith("//"):
             break
+        if line.startswith("#=GS") and len(note := line.split(None, 3)) == 4:
+            kinds = said.setdefault(note[1], {})
+            kinds[note[2]] = f"{kinds.get(note[2], '')} {note[3]}".strip()
         if not line.strip() or line.startswith("#"):
             continue
         words = line.split()
@@ -147,7 +163,15 @@ def _stockholm(path: Path, lines: list[str]) -> list[Record]:
         raise DataError(f"{path} ends before its line '//': it was cut short.")
     if not texts:
         raise DataError(f"{path} holds no sequences.")
-    return [Record(name, "".join(parts), begins[name]) for name, parts in texts.items()]
+    return [Record(name, "".join(parts), begins[name], _said(name, said)) for name, parts in texts.items()]
+
+
+def _said(name: str, said: dict[str, dict[str, str]]) -> str:
+    """A header of a sequence's name and what its #=GS lines say: the description (DE), else the organism and its taxon (OS, OX)."""
+    kinds = said.get(name, {})
+    parts = [name, kinds.get("DE", "")]
+    parts += [f"{key}={kinds[key]}" for key in ("OS", "OX") if key in kinds and f"{key}=" not in parts[1]]
+    return " ".join(filter(None, parts))
 
 
 def read_pairs(
@@ -197,7 +221,7 @@ def _matched(first: SequenceFile, second: SequenceFile, by: str) -> tuple[list[R
         if len(first.records) != len(second.records):
             raise DataError(
                 f"{first.path} has {len(first.records)} sequences, {second.path} {len(second.records)}: "
-                "paired by order, they need as many."
+                "paired by order, they need as many. Hint: shadergrad pair A B --by species."
             )
         return first.records, second.records
     known: dict[str, Record] = {}
@@ -207,7 +231,7 @@ def _matched(first: SequenceFile, second: SequenceFile, by: str) -> tuple[list[R
             if record.name in seen:
                 raise DataError(
                     f"{file.path}, line {record.line}: {record.name!r} stands there twice, first on line "
-                    f"{seen[record.name].line}; paired by name, each may once. Hint: by order?"
+                    f"{seen[record.name].line}; paired by name, each may once. Hint: shadergrad pair A B --by order, or by species."
                 )
             seen[record.name] = record
         known = known or seen
@@ -216,7 +240,7 @@ def _matched(first: SequenceFile, second: SequenceFile, by: str) -> tuple[list[R
         example = first.records[0]
         raise DataError(
             f"{first.path}, line {example.line}: {example.name!r}, as all others, has no partner in {second.path}. "
-            "Hint: names are the first word after >; or pair by order."
+            "Hint: names are the first word after >; shadergrad pair A B --by species (operon, order) finds partners otherwise."
         )
     return both, [known[record.name] for record in both]
 
@@ -239,7 +263,7 @@ def _split(file: SequenceFile, record: Record, length_a: int | None) -> tuple[st
     if length_a is None:
         raise DataError(
             f"{where} has no separator (one of {' '.join(SEPARATORS)}): where does the first chain end? "
-            "Hint: give its length, or the second chains in a file of their own."
+            "Hint: --length-a gives its columns; --pairs-b a file of the second chains; shadergrad pair A B makes such a file."
         )
     if not 0 < length_a < len(record.text):
         raise DataError(f"{where} has {len(record.text)} columns; a first chain of {length_a} leaves no second one.")

@@ -1,7 +1,7 @@
 """Which sequence of one protein belongs to which of another. In: two alignments. Out: their pairs, and what was lost and why.
 
 by="species": the species that both files name. "reciprocal": the same, and of each sequence the best hit back is the query. "operon":
-neighbours on a contig. "order": row by row. The first row of each file is the query; both queries are the first pair. Many-to-many
+neighbours on a contig. "order": row by row. The first row of each file is the query; both queries are the first pair, and columns in which the query has a gap are left out. Many-to-many
 is resolved as the field does: the sequence most identical to the query is the species' one; or all, by their rank.
 Sources: Ovchinnikov and others, "Robust and accurate prediction of residue-residue interactions across protein interfaces using
 evolutionary information" (2014); Hopf and others (2014) for distances on the genome; Evans and others, "AlphaFold-Multimer" (2021) for ranks.
@@ -158,7 +158,11 @@ def _side(path: Path) -> _Side:
     check_alignment(file)
     tokens = encoded_rows(file)
     present = tokens[0] != PAD
-    identity = ((tokens == tokens[0]) & present).sum(1) / max(1, int(present.sum()))
+    if not present.any():
+        record = file.records[0]
+        raise DataError(f"{path}, line {record.line}: {record.name}, the query, is nothing but gaps.")
+    tokens = tokens[:, present]  # as in an A3M: columns are the query's residues
+    identity = (tokens == tokens[0]).mean(1)
     return _Side(file, [parse_header(record.header or record.name) for record in file.records], tokens, identity, {})
 
 

@@ -5,6 +5,7 @@ The scripts draw a line between the Cα of both residues of each pair, the likel
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -138,11 +139,25 @@ def _places(model: Any, chain: str, path: str | Path, family: Family, side: int,
             shared += 1
             equal += letter == letters[column]
     if not shared or equal < LEAST_EQUAL * shared:
+        first = int(numbers[numbers != NONE].min())
         raise DataError(
             f"{path}, chain {chain}: {equal} of {shared} residues are those of the query by number. "
-            f"Hint: --first-{'ab'[side]} gives the number of the query's first residue, which is now {numbers[numbers != NONE].min()}."
+            f"Hint: --first-{'ab'[side]} gives the number of the query's first residue, which is now {first}"
+            f"{_fitting(residues, letters, numbers, first)}."
         )
     return places
+
+
+def _fitting(residues: dict[int, tuple[str, list[float]]], letters: str, numbers: np.ndarray, first: int) -> str:
+    """The first number with which most residues of the query are those of the chain, if most are."""
+    own = [(int(n), letter) for n, letter in zip(numbers, letters, strict=True) if n != NONE]
+    shifts = Counter(there - n for n, letter in own for there, (name, _) in residues.items() if name == letter)
+    if not shifts:
+        return "; no number fits: is it this chain?"
+    shift, equal = shifts.most_common(1)[0]
+    shared = sum(n + shift in residues for n, _ in own)
+    fits = equal >= max(LEAST_EQUAL * shared, LEAST_EQUAL * min(len(own), len(residues)), 3)
+    return f"; with {first + shift}, {equal} of {shared} are" if fits else "; no number fits: is it this chain?"
 
 
 def _residues(chain: Any) -> Iterator[tuple[int, tuple[str, list[float]]]]:
