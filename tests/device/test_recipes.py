@@ -268,6 +268,7 @@ def test_convolutions_of_gates_are_the_circuit_that_they_become() -> None:
         "channels": 1,
         "thresholds": 1,
         "tau": None,
+        "wiring": "learned",
         "seed": 3,
         "parametrisation": "light",
         "strength": None,

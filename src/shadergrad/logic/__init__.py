@@ -5,7 +5,7 @@ gates.py: the sixteen gates. wiring.py: the wires that a gate reads. layers.py, 
 hardening.py: a trained classifier as a circuit. automata.py: cellular automata. experiments.py: five published ones. circuit/: circuits, minimized and exported.
 """
 
-from . import circuit, experiments, gates, wiring
+from . import circuit, experiments, gates, learned_wires, wiring
 from .automata import LogicCA, Perception, Update, squared_error
 from .convolution import LogicConv2d, OrPool2d
 from .encoding import Thermometer
@@ -30,6 +30,7 @@ __all__ = [
     "focal_error",
     "gates",
     "harden",
+    "learned_wires",
     "squared_error",
     "wiring",
 ]

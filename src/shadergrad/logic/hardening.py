@@ -153,7 +153,7 @@ class _Builder:
 
     def _layer(self, layer: Any, wires: np.ndarray) -> np.ndarray:
         """A layer at each of p places: wires (p, n_in) to (p, n_out)."""
-        a, b = layer.wires.numpy()
+        a, b = layer.checked_wires()
         kinds = np.broadcast_to(layer.kinds(), (len(wires), layer.n_out))
         return self._gates(np.stack([kinds, wires[:, a], wires[:, b]], -1).reshape(-1, 3)).reshape(
             len(wires), layer.n_out

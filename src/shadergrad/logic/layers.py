@@ -25,6 +25,7 @@ from .circuit import Circuit
 from .fused import cell as fused_cell
 from .fused import network, wide
 from .fused.layers import fits
+from .learned_wires import CANDIDATES, WIRE_MODES, LearnedWires
 from .modes import Moded, ModedStack
 from .wire_gradients import ReadWires, ScaledGradient
 
@@ -54,6 +55,7 @@ class GateLayer(Module):
     readers: sg.Tensor | None
     order: sg.Tensor
     starts: sg.Tensor
+    learned: LearnedWires | None
 
     def __init__(
         self,
@@ -73,8 +75,10 @@ class GateLayer(Module):
         if kernels is not None and kernels < 1:
             raise ArgumentError(f"[logic] {kernels} kernels; at least one is needed.")
         self.n_in, self.n_out, self.kernels, self.init = n_in, n_out, kernels, init
-        pair = wiring_of.check(n_in, n_out, wires)
-        self.register_buffer("wires", sg.tensor(np.stack(pair), device=device))
+        self.learned = wires if isinstance(wires, LearnedWires) else None
+        if self.learned is None:
+            pair = wiring_of.check(n_in, n_out, wires)
+            self.register_buffer("wires", sg.tensor(np.stack(pair), device=device))
         self.prepare()
         self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
         shape = (n_out,) if kernels is None else (kernels, n_out)
@@ -82,6 +86,9 @@ class GateLayer(Module):
 
     def prepare(self) -> None:
         """Build the index of each input's readers. Call it after changing wires by hand."""
+        if self.learned is not None:
+            self.learned.prepare()
+            return
         pair = self.checked_wires()
         for name, array in zip(("order", "starts"), wide.reader_lists(self.n_in, *pair), strict=True):
             self.register_buffer(name, sg.tensor(array, device=self.wires.device), persistent=False)
@@ -93,7 +100,13 @@ class GateLayer(Module):
 
     def checked_wires(self) -> wiring_of.Wires:
         """The pair (a, b) as arrays; raises IndexRangeError if they are out of range, because they may come from a file."""
-        return wiring_of.check(self.n_in, self.n_out, self.wires.numpy())
+        wires = self.wires if self.learned is None else self.learned.likeliest()
+        return wiring_of.check(self.n_in, self.n_out, wires.numpy())
+
+    @property
+    def reads_hard(self) -> bool:
+        """Whether learned wires are the likeliest ones now."""
+        return not self.training
 
     @property
     def n_gates(self) -> int:
@@ -118,6 +131,8 @@ class GateLayer(Module):
             return self._by_kernels(x, coefficients, softmax=False)
         if self.kernels is not None:
             coefficients = coefficients.reshape(self.kernels, self.n_out, 4).transpose(0, 1)
+        if self.learned is not None:
+            return gates.evaluate(coefficients, *self.learned(x, self.reads_hard))
         wires = self.wires.reshape(-1)  # one gather for both inputs: one sum in the backward pass
         read = x.index_select(axis, wires) if self.readers is None else ReadWires.apply(x, wires, self.readers, axis)
         a, b = read.narrow(axis, 0, self.n_out), read.narrow(axis, self.n_out, self.n_out)
@@ -126,6 +141,8 @@ class GateLayer(Module):
     def _has_kernels(self, x: sg.Tensor, parameters: sg.Tensor) -> bool:
         """Whether a GPU computes x by the kernels of fused/wide.py; else by tensor operations."""
         plain = x.dtype is parameters.dtype is sg.float32 and self.kernels is None and x.numel() > 0
+        if self.learned is not None:
+            return False
         return plain and self._most_readers <= MOST_IN_KERNEL and x.device != "cpu" and x.device == parameters.device
 
     def _by_kernels(self, x: sg.Tensor, parameters: sg.Tensor, softmax: bool) -> sg.Tensor:
@@ -139,8 +156,8 @@ class GateLayer(Module):
 
     def pair(self) -> tuple[list[int], list[int]]:
         """The wires a and b as numbers."""
-        a, b = self.wires.numpy().tolist()
-        return a, b
+        a, b = self.checked_wires()
+        return a.tolist(), b.tolist()
 
     def extra_repr(self) -> str:
         """The text in brackets of the printed module."""
@@ -152,7 +169,8 @@ class GateLayer(Module):
 class LogicLayer(Moded, GateLayer):
     """n_out learned gates on n_in wires: x (..., n_in) gives (..., n_out).
 
-    wiring: "unique", "random", "balanced", "moore", drawn with `key` (two uint32 words) or `seed`; or the pair (a, b).
+    wiring: "unique", "random", "balanced", "moore", drawn with `key` (two uint32 words) or `seed`; or the pair (a, b). "learned": each input of a
+    gate chooses among `candidates` wires, by default 8, see LearnedWires; wire_mode: "straight-through", the default, or "soft".
     init: see GateLayer. mode, which may be set later, too:
     - "soft": the mixture of all gates by softmax(logits).
     - "hard": the most likely gate; the gradient reaches x but not the logits.
@@ -186,14 +204,29 @@ class LogicLayer(Moded, GateLayer):
         parametrisation: str = "softmax",
         strength: float | None = None,
         grad_factor: float = 1.0,
+        candidates: int | None = None,
+        wire_mode: str | None = None,
     ) -> None:
-        wires = _wires(wiring, n_in, n_out, key, seed) if isinstance(wiring, str) else wiring
-        super().__init__(n_in, n_out, wires, init, None, device, parametrisation, strength)
+        drawn = wiring_of.prng_key(seed) if key is None else key
+        is_learned = isinstance(wiring, str) and wiring == "learned"
+        if not is_learned and (candidates is not None or wire_mode is not None):
+            raise ArgumentError('[LogicLayer] candidates and wire_mode are those of wiring="learned".')
+        if is_learned:
+            given = CANDIDATES if candidates is None else candidates
+            wiring = LearnedWires(n_in, n_out, given, wire_mode or WIRE_MODES[0], drawn, device)
+        elif isinstance(wiring, str):
+            wiring = wiring_of.draw(wiring, n_in, n_out, drawn)
+        super().__init__(n_in, n_out, wiring, init, None, device, parametrisation, strength)
         if not temperature > 0:
             raise ArgumentError(f"[LogicLayer] the temperature is {temperature}; it must be positive.")
         if not grad_factor > 0:
             raise ArgumentError(f"[LogicLayer] grad_factor is {grad_factor}; it must be positive.")
         self.mode, self.temperature, self.grad_factor = mode, float(temperature), float(grad_factor)
+
+    @property
+    def reads_hard(self) -> bool:
+        """Whether learned wires are the likeliest ones now: as gates are hard."""
+        return self.hard
 
     def coefficients(self) -> sg.Tensor:
         """The gates' coefficients (n_out, 4), by the mode; in eval() the hard ones."""
@@ -266,7 +299,8 @@ class LogicNetwork(ModedStack):
     """A stack of logic layers: x (..., sizes[0]) gives (..., sizes[-1]).
 
     sizes: the number of inputs, then of the gates of each layer. Every layer has its own wires, from `key` or `seed`. wiring,
-    init, mode, temperature, parametrisation, strength and grad_factor apply to all layers, as in LogicLayer; setting `mode` sets that of every layer.
+    init, mode, temperature, parametrisation, strength, grad_factor, candidates and wire_mode apply to all layers, as in LogicLayer; setting
+    `mode` sets that of every layer. Learned wires are not fused.
     fused: whether all layers are one kernel; by default if their values fit into a GPU's workgroup memory (layers of up to
     about 1,000 gates). Unfused layers support second derivatives and hooks.
     Raises ArgumentError for sizes without a layer, or fused=True if impossible.
@@ -292,6 +326,8 @@ class LogicNetwork(ModedStack):
         parametrisation: str = "softmax",
         strength: float | None = None,
         grad_factor: float = 1.0,
+        candidates: int | None = None,
+        wire_mode: str | None = None,
     ) -> None:
         super().__init__()
         if len(sizes) < 2:
@@ -300,7 +336,7 @@ class LogicNetwork(ModedStack):
         self.layers = ModuleList()
         for n_in, n_out in itertools.pairwise(sizes):
             left, own = wiring_of.split(left)
-            options = (parametrisation, strength, grad_factor)
+            options = (parametrisation, strength, grad_factor, candidates, wire_mode)
             self.layers.append(LogicLayer(n_in, n_out, wiring, init, mode, own, 0, temperature, device, *options))
         if mode.startswith("gumbel") and init == "gaussian" and len(self.layers) > 2:
             warnings.warn(
@@ -309,10 +345,14 @@ class LogicNetwork(ModedStack):
                 stacklevel=2,
             )
         self.sizes = tuple(int(n) for n in sizes)
-        can_be = fits(0, 0, self.sizes) and grad_factor == 1
+        can_be = fits(0, 0, self.sizes) and grad_factor == 1 and wiring != "learned"
         if fused and grad_factor != 1:
             raise ArgumentError(
                 f"[LogicNetwork] fused=True with grad_factor={grad_factor}: one kernel has no gradients between layers."
+            )
+        if fused and wiring == "learned":
+            raise ArgumentError(
+                "[LogicNetwork] fused=True with learned wires, which change in training. Hint: leave fused out."
             )
         if fused and not can_be:
             raise ArgumentError(
@@ -380,7 +420,3 @@ def append_layers(
         built.extend((int(kind), wires[a], wires[b]) for kind, a, b in zip(kinds, *layer.pair(), strict=True))
         wires = list(range(start, inputs + len(built)))
     return wires
-
-
-def _wires(kind: str, n_in: int, n_out: int, key: np.ndarray | None, seed: int) -> wiring_of.Wires:
-    return wiring_of.draw(kind, n_in, n_out, wiring_of.prng_key(seed) if key is None else key)

@@ -33,7 +33,7 @@ def network(values: Any) -> nn.Sequential:
     return nn.Sequential(
         Thermometer(PIXELS, bits, 0.0, 255.0, mode="hard", learned=False, image=(1, side, side)),
         nn.Flatten(),
-        LogicNetwork(sizes, "random", "residual", seed=values["seed"], **mnist.gate_options(values)),
+        LogicNetwork(sizes, values["wiring"], "residual", seed=values["seed"], **mnist.gate_options(values)),
         GroupSum(mnist.CLASSES, tau),
     )
 

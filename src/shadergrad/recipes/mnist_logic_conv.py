@@ -38,7 +38,7 @@ def network(values: Any) -> nn.Sequential:
         LogicConv2d(3 * k, 9 * k, 3, depth=3, padding=1, seed=seed + 2, **options),
         OrPool2d(2),
         nn.Flatten(),
-        LogicNetwork(sizes, "random", "residual", seed=seed, **options),
+        LogicNetwork(sizes, values["wiring"], "residual", seed=seed, **options),
         GroupSum(mnist.CLASSES, values["tau"] or sizes[-1] / mnist.CLASSES / VOTES),
     )
 
