@@ -131,6 +131,29 @@ def train_automaton() -> None:
     step(sg.ones(2, 6, 6, 8)).item()
 
 
+def train_beside_codes() -> None:
+    """One compiled step of a layer that learns between layers with weights of 8 and 4 bits."""
+    layers = (sg.nn.Embedding(24, 64), sg.nn.Linear(64, 48), sg.nn.Linear(48, 64), sg.nn.Linear(64, 40, bias=False))
+    embedding, first, learns, last = layers
+    model = sg.nn.Sequential(
+        sg.quantize(embedding, 8, 32),
+        sg.quantize(first, 8, 32, symmetric=False),
+        learns,
+        sg.quantize(last, 4, 16, symmetric=False),
+    )
+    optimizer = sg.optim.SGD(learns.parameters(), lr=0.1)
+
+    @sg.compile
+    def step(tokens: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (model(tokens) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(sg.zeros(2, 9, dtype=sg.int64)).item()
+
+
 STEPS: dict[str, Callable[[], None]] = {
     f"step {name}": lambda make=make: train(make(small=True))
     for name, make in {
@@ -143,7 +166,7 @@ STEPS: dict[str, Callable[[], None]] = {
         "mlm": workloads.mlm,
         "gpt2s": workloads.gpt2s,
     }.items()
-} | {"step automaton": train_automaton}
+} | {"step automaton": train_automaton, "step codes": train_beside_codes}
 
 
 def programs(only: str = "") -> Iterator[tuple[str, list[str]]]:

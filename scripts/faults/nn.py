@@ -6,6 +6,22 @@ from .tests import BACKWARD, CONV, HAND, LOSS, MODULE
 
 # fmt: off
 FAULTS = (
+    fault("quantize-cuts-instead-of-rounding", "quantization/codes.py", "quantized",
+          "((x - offsets.to(dtype=float32).unsqueeze(-1)) / _nonzero(scales)).round()",
+          "((x - offsets.to(dtype=float32).unsqueeze(-1)) / _nonzero(scales)).floor()",
+          "device/test_quantization.py::test_codes_are_those_of_numpy_and_numbers_lie_within_half_a_step["),
+    fault("quantize-codes-in-the-wrong-order", "primitives/quantized.py", "Dequantize.numpy",
+          "np.bitwise_and(octets, 15, out=codes[..., 0])", "np.bitwise_and(octets, 15, out=codes[..., 1])",
+          "device/test_quantization.py::test_codes_are_those_of_numpy_and_numbers_lie_within_half_a_step[cpu-4"),
+    fault("quantize-gradients-of-scales", "primitives/quantized.py", "Dequantize.vjp",
+          "of_groups(g * codes)", "of_groups(g)",
+          "device/test_quantization.py::test_scales_and_offsets_have_gradients[cpu"),
+    fault("quantize-weights-that-layers-share-twice", "quantization/convert.py", "quantize",
+          'id(layer._parameters["weight"])', "id(layer)",
+          "device/test_quantization.py::test_embeddings_give_rows_of_the_weight_they_share_with_a_layer[cpu"),
+    fault("quantize-loses-writes-to-a-weight", "tensor/writing.py", "WritableTensor._check_memory",
+          "if unpacks(self._node):", "if False:",
+          "device/test_quantization.py::test_what_cannot_be_is_refused_in_words_and_before_anything_changes"),
     fault("run-hooks-of-modules-stay", "nn/hooks.py", "HookTable.add",
           "current.trace.on_table(self)", "pass",
           HAND + "a_hook_of_a_module_is_registered_at_every_call"),

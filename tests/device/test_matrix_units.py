@@ -171,3 +171,19 @@ def test_products_that_share_a_dispatch_and_load_otherwise(units: str) -> None:
     g, w, h, x = (a.astype(np.float64) for a in arrays)
     for y, (a, b) in zip(found, ((g, w), (h.T, x)), strict=True):
         assert_near(y, a @ b, np.abs(a) @ np.abs(b))
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("sizes", [(40, 64, 96), (33, 36, 72)], ids=str)
+def test_quantised_weights_are_rounded_to_halves_on_their_way_into_tiles(
+    bits: int, sizes: tuple[int, int, int], units: str
+) -> None:
+    """Of a layer's product, and of the gradient of its input."""
+    m, n, k = sizes
+    layer = sg.quantize(sg.nn.Linear(k, n, bias=False).to(units), bits, 24).half()
+    weight = layer.weight.float().numpy().astype(np.float64)
+    cases = (drawn(m, k), weight.T, lambda x: x @ layer.weight.T), (drawn(m, n), weight, lambda x: x @ layer.weight)
+    for operand, exact, call in cases:
+        (found,) = results(call, [operand], units)
+        wide = operand.astype(np.float64)
+        assert_near(found, wide @ exact, np.abs(wide) @ np.abs(exact))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ..dtypes import DType
-from .composition import unpacks
 from .leaves import Placeholder
 from .node import Node, is_alias, resolve
 from .numbers import NO_SLOTS, Kind, Slots
@@ -146,7 +145,7 @@ class Capture:
                     asked.add(self._position[node.inputs[0]])
                 if place in given:
                     given.add(self._position[resolve(node.inputs[0])])
-            elif node.inputs and not unpacks(node) and (place in asked or (node.requires_grad and not node.released)):
+            elif node.inputs and (place in asked or (node.requires_grad and not node.released)):
                 found.append(place)
             if node.primitive.selects and (place in given or found[-1:] == [place]):
                 asked.add(self._position[resolve(node.inputs[0])])  # in which the extremum is looked for later

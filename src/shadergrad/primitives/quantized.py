@@ -1,7 +1,7 @@
 """Quantised numbers: integers of a few bits, packed into words, with a scale for each group of neighbours.
 
-A primitive of its own, rather than shifts and products: nobody stores what it gives, neither the compiler nor an uncompiled program nor the cpu
-device, which computes it anew for each reader (`Primitive.unpacks`).
+A primitive of its own, rather than shifts and products: the compiler gives it no buffer, and the cpu device computes it anew for each
+reader (`Primitive.unpacks`).
 """
 
 from __future__ import annotations
