@@ -57,6 +57,7 @@ class Decoder(nn.Module):
         return self.head(self.layers(x, mask=mask)[:, -1])
 
 
+sg.manual_seed(0)
 CNN = nn.Sequential(
     nn.Conv2d(3, 8, 3, padding=1, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2, padding=1), nn.AvgPool2d(2),
     nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3), nn.Softmax(-1),
@@ -76,6 +77,13 @@ MODELS: dict[str, tuple[Any, tuple[sg.Tensor, ...], Any, list[tuple[sg.Tensor, .
     "lstm": (nn.LSTM(4, 8, 2, batch_first=True, bidirectional=True), (sg.randn(2, 5, 4),), (N,), [(sg.randn(1, 5, 4),), (sg.randn(7, 5, 4),)]),
     "gru": (nn.GRU(4, 8), (sg.randn(5, 2, 4),), ({1: "n"},), [(sg.randn(5, 3, 4),)]),
     "decoder": (Decoder(), (tokens,), ({0: "n", 1: "t"},), [(tokens[:1, :9],), (tokens[:, :1],)]),
+    "attention of every length": (
+        lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), (sg.randn(2, 2, 12, 16),), ({0: "n", 2: "t"},),
+        [(sg.randn(1, 2, 5, 16),), (sg.randn(3, 2, 20, 16),)],
+    ),
+    "attention in one": (
+        lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m), (sg.randn(2, 2, 12, 16), sg.rand(1, 1, 12, 12) > 0.9), None, [],
+    ),
     "attention": (
         lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m),
         (sg.randn(2, 4, 6, 8), sg.rand(2, 1, 6, 6) > 0.5), (N, N), [(sg.randn(3, 4, 6, 8), sg.rand(3, 1, 6, 6) > 0.9)],

@@ -9,7 +9,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..compiled_module import CompiledModule
 from ..errors import CompileError
 from ..graph import node as nodes
 from ..graph.node import grad_mode
+from ..nn.functional.attention import ways
 from ..nn.module import Module
 from ..run.naming import name_arguments
 from ..run.step import CompiledStep
@@ -93,7 +94,8 @@ def export(
     with _in_eval_mode(model), grad_mode(False), exporting():
         function = _function(model, args, kwargs, tensors, results)
         dynamic = _dynamic(model, args, kwargs, dynamic_axes, dynamic_shapes, inputs, output_names or (), tensors)
-        graph, dynamic = _capture(function, tensors, dynamic)
+        with _composed_attention() if dynamic.names else nullcontext():
+            graph, dynamic = _capture(function, tensors, dynamic)
         outputs = _names([re.sub(r"^result", "output", r) for r in results], output_names, "output")
         program = _program(graph, inputs, outputs, dynamic, opset, keep_initializers_as_inputs)
         if verify:
@@ -151,6 +153,16 @@ def _in_eval_mode(model: Any) -> Iterator[None]:
     finally:
         for m, training in before:
             m.training = training
+
+
+@contextmanager
+def _composed_attention() -> Iterator[None]:
+    """Attention as one operation has a least length, and is another operation below it: with sizes that vary, it is composed."""
+    before, ways.composed_alone = ways.composed_alone, True
+    try:
+        yield
+    finally:
+        ways.composed_alone = before
 
 
 def _function(
