@@ -253,6 +253,68 @@ def test_a_run_is_calibrated_on_families_it_has_not_seen_and_predicts_by_that(
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("method", ["mean-field", "pseudo-likelihood"])
+def test_couplings_predict_without_a_run(tmp_path: Path, method: str, capsys: pytest.CaptureFixture[str]) -> None:
+    family = co.sample_family("deep", np.random.default_rng(1), co.Physics(lengths=(8, 9), coupling=0.8), 400)
+    assert family.contacts is not None
+    lines = ["i\tj", *(f"{i + 1}\t{j + 1}" for i, j in np.argwhere(family.contacts))]
+    (tmp_path / "c.tsv").write_text("\n".join(lines) + "\n")
+    words = [
+        str(co.write_family(tmp_path, family)),
+        "--contacts",
+        str(tmp_path / "c.tsv"),
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert cli.run(["predict", "coevolution", method, *words]) == 0
+    told = capsys.readouterr().out
+    assert "scores are couplings, not probabilities" in told
+    assert "warning" not in told
+    assert float(told.split("P@L ")[1].split(",")[0]) > 0.8
+    rows = [line.split("\t") for line in (tmp_path / "out" / "contacts.tsv").read_text().splitlines()[1:]]
+    assert {row[5] for row in rows} == {"-"}
+    best, _, *_ = ((tmp_path / "out" / "contacts.pml").read_text()).split("set dash_color, ")[1:]
+    assert best.startswith("0xff0000")
+    co.write_family(tmp_path, family.first(3))
+    assert cli.run(["predict", "coevolution", method, *words]) == 0
+    assert "warning: Neff 3.0 is below the" in capsys.readouterr().out
+    co.write_family(tmp_path, family.first(1))
+    assert cli.run(["predict", "coevolution", method, *words]) == 2
+    assert "deep is one pair; couplings are seen in many" in capsys.readouterr().err
+
+
+def test_chains_longer_than_a_synthetic_run_has_seen_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(tmp_path / "run")
+    assert (
+        cli.run(
+            [
+                "train",
+                "coevolution",
+                *WORDS,
+                "--max-len",
+                "90",
+                "--families",
+                "4",
+                "--phase",
+                "contacts",
+                "--held-out",
+                "0.5",
+                "--out",
+                run,
+            ]
+        )
+        == 0
+    )
+    rows = np.random.default_rng(0).integers(0, 20, (2, 40)).astype(np.uint8)
+    path = str(co.write_family(tmp_path, co.Family("long", rows, rows)))
+    assert cli.run(["predict", "coevolution", run, path, "--device", "cpu", "--out", str(tmp_path / "out")]) == 0
+    assert "have 40 and 40 columns, and the run has learned synthetic chains of at most 30" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("phase", co.batches.PHASES)
 def test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not(
     tmp_path: Path, device: str, phase: str, capsys: pytest.CaptureFixture[str]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from ..checkpoint import load_checkpoint
 from ..data import DataError
 from ..models import coevolution as co
 from ..models.coevolution.alignments import ALIGNERS, read_sequences
@@ -31,7 +34,13 @@ def models() -> None:
 
 @predict_app.command()
 def coevolution(
-    checkpoint: Annotated[Path, typer.Argument(help="The --out folder of a run with --phase contacts.")],
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            help="The --out folder of a run with --phase contacts; or mean-field or pseudo-likelihood, which need no training.",
+            metavar="RUN|METHOD",
+        ),
+    ],
     pairs: Annotated[Path, typer.Argument(help="A family: FASTA, A3M or Stockholm, also .gz.")],
     pairs_b: Annotated[Path | None, typer.Option(help="The second chains, if PAIRS holds only the first ones.")] = None,
     length_a: Annotated[int | None, typer.Option(help="Columns of the first chain, if PAIRS does not say so.")] = None,
@@ -80,32 +89,32 @@ def coevolution(
     neff = float(weights.sum())
     ratio = neff / sum(family.shape)
     console.out(f"{family.name}: {family.depth} pairs, Neff {neff:.1f}, Neff/L {ratio:.2f}", highlight=False)
-    model, balance = load_predictor(checkpoint, name)
-    calibration, missing = calibration_of(checkpoint)
-    if warning := depth_warning(neff, calibration) if calibration else missing:
-        console.out(warning, highlight=False)
-    logits = co.FamilyPredictor(model, name, batch_size)(family, weights=weights)
+    classical = CLASSICAL.get(str(checkpoint)) if not checkpoint.exists() else None
+    if classical:
+        found = by_couplings(family, neff, classical, name)
+    else:
+        found = by_model(family, weights, checkpoint, name, batch_size)
+    for line in found.told:
+        console.out(line, highlight=False)
     wide, complaint_of_gaps = gap_columns(family, weights, most_gaps)
-    logits = np.where(np.logical_or.outer(*wide), np.nan, logits)
+    logits, probabilities = (
+        np.where(np.logical_or.outer(*wide), np.nan, each) for each in (found.scores, found.probabilities)
+    )
     if complaint_of_gaps:
         console.out(complaint_of_gaps, highlight=False)
-    if calibration:
-        probabilities = calibration.probabilities(logits, neff)
-    else:  # training weighted contacts up to balance; the odds of one are what they were before
-        probabilities = 1.0 / (1.0 + balance * np.exp(-np.clip(logits, -500, 500)))
     make_folder(out)
     lines = top or 2 * min(family.shape)
     co.write_contacts(out / "contacts.tsv", family, logits, probabilities, lines, numbers)
-    drawn = co.numbered_pairs(logits, probabilities, numbers, min(family.shape))
+    drawn = co.numbered_pairs(logits, found.redness(logits), numbers, min(family.shape))
     co.write_pymol(out / "contacts.pml", drawn, chains)
     co.write_chimerax(out / "contacts.cxc", drawn, chains)
-    complaint = contact_picture(logits, family, out / "contacts.png", numbers)
+    complaint = contact_picture(logits, family, out / "contacts.png", numbers, found.label)
     if family.contacts is not None:
         measures = co.measure(np.where(resolved, logits, np.nan), family.contacts)
         console.out(", ".join(f"{key} {value:.3f}" for key, value in measures.items()), highlight=False)
     files = "contacts.tsv, contacts.pml (PyMOL), contacts.cxc (ChimeraX)"
     if within and family.depth > 1:
-        maps = co.dca.mean_field_maps(family, device=name if sum(family.shape) > HOST_COLUMNS else None)
+        maps = found.maps or mean_field(family, name)
         both = zip((maps.within_a, maps.within_b), wide, strict=True)
         inner = [np.where(np.logical_or.outer(own, own), np.nan, each) for each, own in both]
         co.write_within(out / "within.tsv", family, inner, top, numbers)
@@ -113,9 +122,83 @@ def coevolution(
         within_picture(inner, family, out / "within.png", numbers, [k[0] for k in known] if known else None)
         for side, own in enumerate(known or []):
             share = co.within_precision(inner[side], *own)
-            console.out(f"within {'ab'[side]}, by mean field: P@L {share:.3f}", highlight=False)
-        files += ", within.tsv, within.png (mean field)"
+            console.out(f"within {'ab'[side]}: P@L {share:.3f}", highlight=False)
+        files += ", within.tsv, within.png (within each protein)"
     console.out(complaint or f"in {out}: contacts.png, {files}", highlight=False)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores and probabilities of contacts (length_a, length_b), the second NaN if the method has none; lines to print; the maps within
+    the chains, if the method gives them; the label of the colour bar."""
+
+    scores: np.ndarray
+    probabilities: np.ndarray
+    told: list[str]
+    maps: co.dca.Maps | None = None
+    label: str = "score: log-likelihood ratio"
+
+    def redness(self, kept: np.ndarray) -> np.ndarray:
+        """What a viewer's script colours by: the probability, else the score as a share of the best of those kept."""
+        if self.maps is None:
+            return self.probabilities
+        return np.clip(self.scores / max(float(np.nanmax(kept)), 1e-12), 0.0, 1.0)
+
+
+def mean_field(family: co.Family, device: str) -> co.dca.Maps:
+    """On the device if the family has many columns."""
+    return co.dca.mean_field_maps(family, device=device if sum(family.shape) > HOST_COLUMNS else None)
+
+
+def pseudo_likelihood(family: co.Family, device: str) -> co.dca.Maps:
+    return co.dca.pseudo_likelihood_maps(family, device)
+
+
+CLASSICAL = {"mean-field": mean_field, "pseudo-likelihood": pseudo_likelihood}
+
+
+def by_couplings(
+    family: co.Family, neff: float, method: Callable[[co.Family, str], co.dca.Maps], device: str
+) -> Scored:
+    """By a method that sees this family alone. Below a Neff of the columns of both chains its couplings are mostly noise (Ovchinnikov and
+    others, 2014)."""
+    if family.depth < 2:
+        raise DataError(
+            f"{family.name} is one pair; couplings are seen in many. Hint: a run of shadergrad train coevolution predicts from one."
+        )
+    maps = method(family, device)
+    told = ["scores are couplings, not probabilities: of these the ranks count"]
+    if neff < sum(family.shape):
+        told.append(
+            f"warning: Neff {neff:.1f} is below the {sum(family.shape)} columns: couplings of so few sequences are mostly noise. Hint: more species."
+        )
+    return Scored(maps.between, np.full(family.shape, np.nan), told, maps, "score: coupling, APC")
+
+
+def by_model(family: co.Family, weights: np.ndarray, checkpoint: Path, device: str, batch_size: int) -> Scored:
+    """By a trained run, with its calibration if there is one."""
+    model, balance = load_predictor(checkpoint, device)
+    neff = float(weights.sum())
+    calibration, missing = calibration_of(checkpoint)
+    told = [depth_warning(neff, calibration) if calibration else missing, length_warning(family, checkpoint)]
+    logits = co.FamilyPredictor(model, device, batch_size)(family, weights=weights)
+    if calibration:
+        probabilities = calibration.probabilities(logits, neff)
+    else:  # training weighted contacts up to balance; the odds of one are what they were before
+        probabilities = 1.0 / (1.0 + balance * np.exp(-np.clip(logits, -500, 500)))
+    return Scored(logits, probabilities, [line for line in told if line])
+
+
+def length_warning(family: co.Family, checkpoint: Path) -> str:
+    """A line for chains longer than those that a run on synthetic families has seen: of positions beyond it has learned nothing."""
+    values = load_checkpoint(checkpoint)[1].get("hyperparameters", {})
+    longest = co.Physics().lengths[1]
+    if values.get("pairs") is not None or max(family.shape) <= longest:
+        return ""
+    return (
+        f"warning: the chains have {family.shape[0]} and {family.shape[1]} columns, and the run has learned synthetic chains of at most {longest}. "
+        "Hint: a run with --pairs, of families as long; or mean-field in place of the run."
+    )
 
 
 def not_aligned(family: co.Family, path: Path) -> str:

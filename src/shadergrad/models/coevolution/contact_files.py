@@ -80,8 +80,8 @@ def write_contacts(
 ) -> None:
     """The `top` best column pairs (length_a, length_b), best first: i, j, residue_i, residue_j, score, probability, number_i, number_j.
 
-    The residues are those of the first pair, the numbers theirs by residue_numbers; both are - in its gaps. Skips pairs of columns
-    without a score (NaN).
+    The residues are those of the first pair, the numbers theirs by residue_numbers; both are - in its gaps, as is a
+    probability that a method does not give (NaN). Skips pairs of columns without a score (NaN).
 
     >>> folder, rows = Path(tempfile.mkdtemp()), np.array([[0, 1]], np.uint8)
     >>> family = sg.models.coevolution.Family("one", rows, rows)
@@ -95,7 +95,8 @@ def write_contacts(
     own, other = residue_numbers(family) if numbers is None else numbers
     for i, j in best_pairs(scores, top):
         named = ("-" if n == NONE else str(n) for n in (own[i], other[j]))
-        values = "\t".join((f"{scores[i, j]:.4f}", f"{probabilities[i, j]:.4f}", *named))
+        likely = f"{probabilities[i, j]:.4f}" if np.isfinite(probabilities[i, j]) else "-"
+        values = "\t".join((f"{scores[i, j]:.4f}", likely, *named))
         lines.append(f"{i + 1}\t{j + 1}\t{first_a[i]}\t{first_b[j]}\t{values}")
     with replacing(path, DataError) as file:
         file.write(("\n".join(lines) + "\n").encode())

@@ -15,9 +15,15 @@ from shadergrad.train.plots import figure_module, or_the_reason, plain_axes
 
 
 @or_the_reason
-def contact_picture(scores: np.ndarray, family: Family, path: Path, numbers: Numbers | None = None) -> str | None:
+def contact_picture(
+    scores: np.ndarray,
+    family: Family,
+    path: Path,
+    numbers: Numbers | None = None,
+    label: str = "score: log-likelihood ratio",
+) -> str | None:
     """Scores (length_a, length_b), the best L marked, and beside them the contacts if they are known. Axes count columns, or residues by
-    `numbers`.
+    `numbers`. label: of the colour bar.
 
     Returns None, or one line that says why nothing was drawn.
     """
@@ -25,9 +31,9 @@ def contact_picture(scores: np.ndarray, family: Family, path: Path, numbers: Num
     figure = figures.Figure(figsize=(5.8, 4.6), dpi=110, layout="constrained")
     axes = figure.add_subplot()
     image = _map(axes, scores)
-    figure.colorbar(image, ax=axes, shrink=0.8, label="score: log-likelihood ratio", extend="both")
+    figure.colorbar(image, ax=axes, shrink=0.8, label=label, extend="both")
     _mark(axes, best_pairs(scores, min(scores.shape)), family.contacts)
-    axes.legend(fontsize=7, loc="upper right")
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncol=2, frameon=False)  # hides no contact
     axes.set_title(f"{family.name}, {family.depth} pairs", fontsize=10)
     what = "column" if numbers is None else "residue"
     axes.set_xlabel(f"{what} of b")
@@ -53,10 +59,12 @@ def within_picture(
     for side, own in enumerate(scores):
         axes = figure.add_subplot(1, 2, 1 + side)
         image = _map(axes, own)
-        figure.colorbar(image, ax=axes, shrink=0.8, label="mean-field coupling, APC", extend="both")
+        figure.colorbar(image, ax=axes, shrink=0.8, label="coupling, APC", extend="both")
         pairs = [(j, i) for i, j in best_pairs(ranked_within(own), len(own))]
         _mark(axes, pairs, None if contacts is None else np.tril(contacts[side], -6))
-        axes.legend(fontsize=7, loc="upper right")
+        axes.legend(
+            fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncol=2, frameon=False
+        )  # hides no contact
         axes.set_title(f"{family.name}: within {'ab'[side]}", fontsize=10)
         for axis in (axes.xaxis, axes.yaxis):
             _number(axis, numbers[side])
