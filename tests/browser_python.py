@@ -26,6 +26,19 @@ WANTED = (
     "openblas-",
     "micropip-",
     "packaging-",
+    # what JupyterLite's kernel takes
+    *("asttokens-", "decorator-", "executing-", "ipython-", "jedi-", "matplotlib_inline-", "openssl-", "parso-"),
+    *(
+        "prompt_toolkit-",
+        "pure_eval-",
+        "pygments-",
+        "six-",
+        "sqlite3-",
+        "ssl-",
+        "stack_data-",
+        "traitlets-",
+        "wcwidth-",
+    ),
 )
 CACHE = Path(__file__).parents[1] / ".cache" / "pyodide"
 
@@ -36,7 +49,7 @@ class NoPyodide(Exception):
 
 def pyodide_folder() -> Path:
     """The folder with Pyodide. Raises NoPyodide."""
-    there = CACHE / WHEEL.replace("==", "-")
+    there = CACHE / f"{WHEEL.replace('==', '-')}-for-notebooks"
     if there.is_dir():
         return there
     CACHE.mkdir(parents=True, exist_ok=True)

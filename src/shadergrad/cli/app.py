@@ -14,7 +14,7 @@ from ..version import __version__
 from .bench import bench
 from .calibrate_coevolution import calibrate
 from .launching import is_launched_here, record
-from .page_commands import export, gallery, playground, serve
+from .page_commands import export, gallery, lite, playground, serve
 from .pair_proteins import pair
 from .predict_coevolution import predict_app
 from .predict_gpt import gpt
@@ -88,6 +88,7 @@ def info(
 app.command("run", context_settings=PASSED_ON)(run_script)
 app.command()(export)
 app.command()(gallery)
+app.command()(lite)
 app.command()(playground)
 app.command()(serve)
 app.command()(calibrate)

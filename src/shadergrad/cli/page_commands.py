@@ -1,4 +1,4 @@
-"""The commands of pages: `shadergrad export`, `shadergrad gallery`, `shadergrad playground` and `shadergrad serve`."""
+"""The commands of pages: `shadergrad export`, `shadergrad gallery`, `shadergrad lite`, `shadergrad playground` and `shadergrad serve`."""
 
 from __future__ import annotations
 
@@ -70,6 +70,17 @@ def playground(
         raise web.WebError(f"[playground] {program} cannot be read: {error}.") from None
     web.playground(folder, pyodide, text)
     Console().out(f"{folder}: a page with Python. To see it: shadergrad serve {folder}", highlight=False)
+
+
+def lite(
+    folder: Annotated[Path, typer.Argument(help="The folder to write.")],
+    pyodide: Annotated[
+        str | None, typer.Option(help="The address of a folder of Pyodide's, or one here, which is copied.")
+    ] = None,
+) -> None:
+    """Write a JupyterLite site: notebooks whose Python trains in the browser."""
+    web.lite(folder, pyodide)
+    Console().out(f"{folder}: notebooks. To see them: shadergrad serve {folder}", highlight=False)
 
 
 def serve(

@@ -3,6 +3,7 @@
     export   a step, its state and a page → a folder
     state    the state of a step ↔ a safetensors file, which pages read and write too
     gallery  a page that links the pages in its folder
+    lite  notebooks whose Python runs in the page: a JupyterLite site
     playground  a page whose Python, this library within, runs in the page; shelf: its wheels
     serve    a folder, to the browsers of this machine
     site/    the runtime, the worker and the pages, as they are copied
@@ -13,8 +14,20 @@ In: a compiled step. Out: files. The package uses only public names of the libra
 from .errors import WebError
 from .export import export
 from .gallery import gallery
+from .lite import lite
 from .playground import PYODIDE, playground, plot
 from .serve import serve
 from .state_file import load_state, save_state
 
-__all__ = ["PYODIDE", "WebError", "export", "gallery", "load_state", "playground", "plot", "save_state", "serve"]
+__all__ = [
+    "PYODIDE",
+    "WebError",
+    "export",
+    "gallery",
+    "lite",
+    "load_state",
+    "playground",
+    "plot",
+    "save_state",
+    "serve",
+]

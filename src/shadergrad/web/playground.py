@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from shadergrad.system.browser import IN_BROWSER
 
+from .cell_chart import add_in_cell
 from .errors import WebError
 from .preview import PREVIEW, preview
 from .shelf import write_wheels
@@ -63,7 +64,7 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
 
 
 def plot(**values: float) -> None:
-    """Draw one more point of each curve in the playground's chart. Elsewhere print the numbers.
+    """Draw one more point of each curve: in the playground's chart, or below the cell of a notebook. Elsewhere print the numbers.
 
     >>> sg.web.plot(loss=0.25, accuracy=0.9)
     loss 0.25  accuracy 0.9
@@ -73,7 +74,7 @@ def plot(**values: float) -> None:
     if page is not None and hasattr(page, "shadergradPlot"):
         finite = {name: value if abs(value) < float("inf") else None for name, value in numbers.items()}
         page.shadergradPlot(json.dumps(finite))
-    else:
+    elif not add_in_cell(numbers):
         print(*(f"{name} {value:.4g}" for name, value in numbers.items()), sep="  ")
 
 
@@ -81,8 +82,16 @@ def origin_of_python(folder: str | Path) -> str:
     """The host of the Pyodide of a page in that folder; "" for none, and for the page's own."""
     try:
         found = json.loads((Path(folder) / SHELF).read_text(encoding="utf-8"))["pyodide"]
-        parts = urlsplit(found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return origin_of(found)
+
+
+def origin_of(address: object) -> str:
+    """The host of an http(s) address, as a policy names it; "" for other values."""
+    try:
+        parts = urlsplit(address) if isinstance(address, str) else urlsplit("")
+    except ValueError:
         return ""
     safe = parts.scheme in ("http", "https") and parts.netloc and not set(parts.netloc) & set(" ;,'\"\r\n")
     return f"{parts.scheme}://{parts.netloc}" if safe else ""

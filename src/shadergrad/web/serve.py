@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .errors import WebError
+from .lite import origin_of_notebooks
 from .playground import origin_of_python
 
 HOST = "127.0.0.1"  # WebGPU needs https, or this machine
@@ -33,6 +34,7 @@ POLICY = (
     "img-src 'self' data: blob:; connect-src 'self' data: blob:{python}; worker-src 'self' blob:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+PYPI = "https://pypi.org https://files.pythonhosted.org"
 _INLINE = re.compile(rb"<script(?![^>]*\ssrc\s*=)[^>]*>(.*?)</script\s*>", re.DOTALL | re.IGNORECASE)
 
 
@@ -75,7 +77,7 @@ class Handler(SimpleHTTPRequestHandler):
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-cache")
-        self.send_header("Content-Security-Policy", POLICY.format(hashes=self._inline_scripts(), python=self._python()))
+        self.send_header("Content-Security-Policy", self._policy())
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         super().end_headers()
@@ -92,6 +94,14 @@ class Handler(SimpleHTTPRequestHandler):
             return ""
         digests = (base64.b64encode(hashlib.sha256(script).digest()).decode() for script in _INLINE.findall(text))
         return "".join(f" 'sha256-{digest}'" for digest in digests)
+
+    def _policy(self) -> str:
+        origin = origin_of_notebooks(self.directory)
+        if not origin:
+            return POLICY.format(hashes=self._inline_scripts(), python=self._python())
+        # JupyterLite compiles schemas to JavaScript, outputs of cells hold scripts, and its Python may install from PyPI
+        policy = POLICY.format(hashes=f" 'unsafe-eval' 'unsafe-inline' {origin}", python="")
+        return policy.replace("connect-src 'self'", f"connect-src 'self' {origin} {PYPI}")
 
     def _python(self) -> str:
         """The host of the page's Python, if it has one of another host: what lies beside the file says so."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from io import BytesIO
 from pathlib import Path
@@ -22,10 +22,10 @@ DATE = (1980, 1, 1, 0, 0, 0)  # of every file: the same files give the same whee
 REQUIRES = "Requires-Dist: numpy>=1.26\nRequires-Dist: rich>=13\n"
 
 
-def write_wheels(folder: Path) -> list[str]:
-    """Write the wheels into a folder; their names. Raises WebError where a package is not installed."""
+def write_wheels(folder: Path, more: Sequence[str] = ()) -> list[str]:
+    """Write the wheels into a folder, and those of more installed distributions; their names. Raises WebError where a package is not installed."""
     folder.mkdir(parents=True, exist_ok=True)
-    wheels = dict([_own(), *map(_installed, NEEDED)])
+    wheels = dict([_own(), *map(_installed, (*NEEDED, *more))])
     for old in folder.glob("*.whl"):
         old.unlink()
     for name, data in wheels.items():
