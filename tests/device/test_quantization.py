@@ -295,6 +295,31 @@ def test_what_cannot_be_is_refused_in_words_and_before_anything_changes() -> Non
     assert layer.weight.clone().mul_(0).sum().item() == 0
 
 
+class Conv1D(nn.Module):
+    """As in transformers: a linear layer whose weight is (in, out)."""
+
+    def __init__(self, nf: int, nx: int) -> None:
+        super().__init__()
+        self.nf, self.nx = nf, nx
+        self.weight, self.bias = nn.Parameter(sg.randn(nx, nf)), nn.Parameter(sg.randn(nf))
+
+    def forward(self, x: sg.Tensor) -> sg.Tensor:
+        return x @ self.weight + self.bias
+
+
+@pytest.mark.parametrize("sizes", [(64, 64), (32, 64)])
+def test_a_layer_whose_weight_lies_the_other_way_is_quantised_too(sizes: tuple[int, int]) -> None:
+    layer, x = Conv1D(*sizes), sg.tensor(drawn(5, sizes[1]))
+    wanted, state = layer(x).detach().numpy(), layer.state_dict()
+    quantised = sg.quantize(nn.Sequential(layer), 8, 32)
+    assert isinstance(quantised[0], QuantizedLinear)
+    assert quantised[0].weight.shape == (sizes[1], sizes[0])
+    assert_close(quantised(x).detach().numpy(), wanted, 0.02, 0.2)
+    again = sg.quantize(nn.Sequential(Conv1D(*sizes)), 8, 32)
+    again.load_state_dict({f"0.{name}": value for name, value in state.items()})
+    assert (again(x).detach().numpy() == quantised(x).detach().numpy()).all()
+
+
 def test_hooks_modes_and_attributes_of_a_layer_stay() -> None:
     model = nn.Sequential(nn.Linear(64, 8)).eval()
     seen: list[Any] = []

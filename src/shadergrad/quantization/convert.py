@@ -9,6 +9,7 @@ from ..arguments import refuse
 from ..errors import ArgumentError
 from ..nn import Embedding, Linear, Module
 from ..nn.errors import ModuleTypeError
+from ..tensor import Tensor
 from .codes import Codes, Scheme, check_weight, quantized
 from .layers import Quantized, QuantizedEmbedding, QuantizedLinear
 
@@ -26,8 +27,8 @@ def quantize(
 
     Each `group_size` neighbours of a row share a scale in the weight's dtype (None: a whole row does). symmetric: codes stand for multiples of
     the scale around 0; else for steps from a group's least number to its largest. where(name, module): whether to quantise that layer; without
-    it all are that have the class's own forward. Weights that layers share stay shared. A model that is such a layer itself is replaced: use
-    what is given back. What is quantised is not trained; gradients go through it to what is.
+    it all are that have the class's own forward, and the Conv1D layers of transformers' GPT-2, which are linear. Weights that layers share stay
+    shared. A model that is such a layer itself is replaced: use what is given back. What is quantised is not trained; gradients go through it to what is.
 
     Raises ShapeError for a group_size that does not divide a layer's columns, ArgumentError for other bits, for weights with NaN, and where
     there is nothing to quantise; ModuleTypeError for a layer that is parametrized, or an embedding with max_norm.
@@ -63,7 +64,7 @@ def quantize(
     for key in list(sharing):  # one weight after the other, so that its floats can go
         layers = sharing.pop(key)
         name, first = layers[0]
-        codes = quantized(first._parameters["weight"], scheme, _named(name, first))  # type: ignore[arg-type]
+        codes = quantized(_rows(first), scheme, _named(name, first))
         for _, layer in layers:
             new = _converted(layer, scheme, codes)
             model = new if layer is model else model  # type: ignore[assignment]
@@ -75,8 +76,23 @@ def _named(name: str, layer: Module) -> str:
     return f"{name or type(layer).__name__}.weight"
 
 
+def _is_conv1d(module: Module) -> bool:
+    """Whether it is what transformers calls Conv1D: a linear layer whose weight is (in, out)."""
+    weight = module._parameters.get("weight")
+    return type(module).__name__ == "Conv1D" and weight is not None and weight.ndim == 2 and hasattr(module, "nf")
+
+
+def _rows(layer: Module) -> Tensor:
+    """The weight with a row for each output."""
+    weight = layer._parameters["weight"]
+    assert weight is not None
+    return weight.detach().T if _is_conv1d(layer) else weight
+
+
 def _is_layer(module: Module) -> bool:
     """Whether it is a linear layer or an embedding that computes what its class does."""
+    if _is_conv1d(module):
+        return True
     base = next((c for c in (Linear, Embedding) if isinstance(module, c)), None)
     return base is not None and not isinstance(module, Quantized) and type(module).forward is base.forward
 
@@ -93,17 +109,20 @@ def _check(name: str, layer: Module, scheme: Scheme) -> None:
         raise ModuleTypeError(
             f"[quantize] {name or 'Embedding'} has max_norm, which shortens rows of the weight in place."
         )
-    check_weight(weight, scheme, _named(name, layer))
+    check_weight(_rows(layer), scheme, _named(name, layer))
 
 
 def _converted(layer: Module, scheme: Scheme, codes: Codes) -> Module:
     """The layer with codes in the place of its weight, and everything else that it has."""
-    kind = QuantizedLinear if isinstance(layer, Linear) else QuantizedEmbedding
+    kind = QuantizedEmbedding if isinstance(layer, Embedding) else QuantizedLinear
     new = kind.__new__(kind)
     new.__dict__.update(layer.__dict__)
     for table in ("_parameters", "_buffers", "_modules"):
         new.__dict__[table] = layer.__dict__[table].copy()
     del new._parameters["weight"]
+    if _is_conv1d(layer):
+        new.out_features, new.in_features = _rows(layer).shape
+        new.transposed = True
     new._store(scheme, codes)
     return new
 

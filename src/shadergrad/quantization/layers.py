@@ -29,6 +29,7 @@ class Quantized(Module):
     bits: int
     group_size: int | None
     symmetric: bool
+    transposed: bool = False  # whether the weight, which is stored by rows of outputs, is seen as (in, out), as in transformers' Conv1D
     packed: Tensor
     scales: Tensor
     offsets: Tensor | None
@@ -51,7 +52,8 @@ class Quantized(Module):
     @property
     def weight(self) -> Tensor:
         """The weight as floats, computed by whatever reads it. It is not trained, and writing to it raises AutogradError."""
-        return numbers(self.codes, self.bits)
+        found = numbers(self.codes, self.bits)
+        return found.T if self.transposed else found
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "weight":
@@ -71,7 +73,8 @@ class Quantized(Module):
         given = state_dict.get(name)
         if given is not None and tuple(given.shape) == self._shape:
             value = given if isinstance(given, Tensor) else tensor(np.asarray(given))
-            codes = quantized(value.to(self.packed.device, self.scales.dtype), self.scheme, name)
+            value = value.to(self.packed.device, self.scales.dtype)
+            codes = quantized(value.T if self.transposed else value, self.scheme, name)
             own = {f"{prefix}{key}": x for key, x in codes._asdict().items() if x is not None}
             state_dict = {key: x for key, x in state_dict.items() if key.startswith(prefix) and key != name} | own
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
@@ -80,7 +83,8 @@ class Quantized(Module):
     def _shape(self) -> tuple[int, int]:
         """Of the weight."""
         rows, words = self.packed.shape
-        return rows, words * self.scheme.codes
+        columns = words * self.scheme.codes
+        return (columns, rows) if self.transposed else (rows, columns)
 
     def _scheme_repr(self) -> str:
         return f"bits={self.bits}, group_size={self.group_size}, symmetric={self.symmetric}"
@@ -119,7 +123,7 @@ class QuantizedLinear(Quantized, Linear):
         self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.linear(input, self.weight, self.bias)
+        return F.linear(input, numbers(self.codes, self.bits), self.bias)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, {self._scheme_repr()}"
