@@ -33,6 +33,7 @@ PUBLIC = LEAVES | {
     "shadergrad.nn",
     "shadergrad.nn.functional",
     "shadergrad.nn.utils",
+    "shadergrad.onnx",
     "shadergrad.optim",
 }
 

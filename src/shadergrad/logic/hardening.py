@@ -17,17 +17,16 @@ from .circuit.gate_kinds import FALSE, OR
 from .convolution import LogicConv2d, OrPool2d
 from .encoding import Thermometer
 from .layers import GroupSum, LogicLayer, LogicNetwork
+from .lookup_tables import LookupLayer, as_gates
 
 _NOTHING = (Identity, Dropout)  # change no bit of a hardened network
-_KNOWN = (
-    "Thermometer, LogicConv2d, OrPool2d, LogicNetwork, LogicLayer, Flatten and Unflatten, and a GroupSum at the end"
-)
+_KNOWN = "Thermometer, LogicConv2d, OrPool2d, LogicNetwork, LogicLayer, LookupLayer, Flatten and Unflatten, and a GroupSum at the end"
 
 
 def harden(model: Module) -> CircuitClassifier:
     """Thermometer, gates and class counts of a trained Sequential as one object: `harden(model).predict(images)`.
 
-    model: a Sequential of at most one Thermometer, then LogicNetworks, LogicLayers, LogicConv2ds and OrPool2ds, then a GroupSum; Flatten,
+    model: a Sequential of at most one Thermometer, then LogicNetworks, LogicLayers, LookupLayers, LogicConv2ds and OrPool2ds, then a GroupSum; Flatten,
     Unflatten, Identity and Dropout may stand between them. A convolution gives its gates at every position. Of a network alone,
     `network.harden()` gives the Circuit. The classifier is that of `model.eval()`.
     Raises ArgumentError that names a module which is no part of a circuit, or does not fit, or the missing one.
@@ -115,6 +114,12 @@ class _Builder:
             wires = self._flat(where, layers[0].n_in)
             for layer in layers:
                 wires = self._layer(layer, wires[None])[0]
+            self.wires = wires
+        elif isinstance(part, LookupLayer):
+            if self.wires is None:
+                self.begin(np.arange(part.n_in))
+            gates, wires = as_gates(part.tables(), self._flat(where, part.n_in)[part.wires.numpy()], self.count)
+            self._gates(gates)
             self.wires = wires
         elif isinstance(part, LogicConv2d):
             self._convolve(part, where)

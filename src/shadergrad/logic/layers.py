@@ -141,7 +141,7 @@ class GateLayer(Module):
     def _has_kernels(self, x: sg.Tensor, parameters: sg.Tensor) -> bool:
         """Whether a GPU computes x by the kernels of fused/wide.py; else by tensor operations."""
         plain = x.dtype is parameters.dtype is sg.float32 and self.kernels is None and x.numel() > 0
-        if self.learned is not None:
+        if self.learned is not None or is_in_onnx_export():
             return False
         return plain and self._most_readers <= MOST_IN_KERNEL and x.device != "cpu" and x.device == parameters.device
 

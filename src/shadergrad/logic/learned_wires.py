@@ -91,14 +91,19 @@ def draw_candidates(n_in: int, n_out: int, candidates: int, key: np.ndarray) -> 
     >>> sorted(sg.logic.learned_wires.draw_candidates(3, 1, 5, sg.logic.wiring.prng_key(0))[0, 0].tolist())
     [0, 1, 2]
     """
+    return draw_rows(n_in, 2 * n_out, candidates, key).reshape(2, n_out, -1)
+
+
+def draw_rows(n_in: int, rows: int, most: int, key: np.ndarray) -> np.ndarray:
+    """`most` of n_in wires, or all, for each row, int32 (rows, most or n_in): different ones in a row, all about equally often."""
     rng = np.random.default_rng([int(word) for word in key])
-    taken = min(candidates, n_in)
-    drawn = np.empty((2 * n_out, taken), np.int32)
+    taken = min(most, n_in)
+    drawn = np.empty((rows, taken), np.int32)
     order = np.zeros(0, np.int64)
-    for row in range(2 * n_out):
+    for row in range(rows):
         if len(order) < taken:  # the next round, whose first wires are none of those left
             fresh = rng.permutation(n_in)
             repeated = np.isin(fresh, order)
             order = np.concatenate([order, fresh[~repeated], fresh[repeated]])
         drawn[row], order = order[:taken], order[taken:]
-    return drawn.reshape(2, n_out, taken)
+    return drawn

@@ -81,7 +81,7 @@ def _gumbel_like(logits: sg.Tensor) -> sg.Tensor:
     return -(-u.log()).log()
 
 
-def _logistic_like(logits: sg.Tensor) -> sg.Tensor:
+def logistic_like(logits: sg.Tensor) -> sg.Tensor:
     """The difference of two Gumbel numbers: log(u / (1 - u))."""
     u = sg.rand(*logits.shape, device=logits.device).clamp(2.0**-24, 1 - 2.0**-24)
     return u.log() - (1 - u).log()
@@ -114,7 +114,7 @@ PARAMETRISATIONS = {
         4,
         lambda p: _of_table(p.sigmoid()),
         _rounded,
-        lambda p, temperature: (p + _logistic_like(p)) / temperature,
+        lambda p, temperature: (p + logistic_like(p)) / temperature,
         (-1.0, -1.0, 1.0, 1.0),
         3.0,
     ),
@@ -123,7 +123,7 @@ PARAMETRISATIONS = {
         lambda p: _of_table(_corners(p).sigmoid()),
         lambda p: _rounded(_corners(p)),
         # noise of the corners as Walsh coefficients: the matrix is its own inverse, but for a factor of 4
-        lambda p, temperature: (p + _logistic_like(p) @ _constant(WALSH.T / 4, p)) / temperature,
+        lambda p, temperature: (p + logistic_like(p) @ _constant(WALSH.T / 4, p)) / temperature,
         (0.0, 1.0, 0.0, 0.0),
         3.0,
     ),

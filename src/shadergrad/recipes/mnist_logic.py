@@ -51,7 +51,7 @@ def votes(model: nn.Module, images: np.ndarray, _: Any) -> np.ndarray:
 RECIPE = Recipe(
     "MNIST by logic gates alone: thresholds, six layers of 8,000 gates, counting. Adam.",
     build,
-    defaults={"epochs": 100, "batch_size": 100, "lr": 1e-2},
+    defaults={"epochs": 100, "batch_size": 100, "lr": 5e-2},
     options=(
         Option("width", int, "Gates of a layer, rounded up to a multiple of ten.", 8000),
         Option("layers", int, "Layers of gates.", 6),

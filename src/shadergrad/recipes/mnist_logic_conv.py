@@ -56,7 +56,7 @@ def votes(model: nn.Module, images: np.ndarray, _: Any) -> np.ndarray:
 RECIPE = Recipe(
     "MNIST by convolutions of logic gates, pooling by OR, two layers of gates, counting. Adam.",
     build,
-    defaults={"epochs": 100, "batch_size": 100, "lr": 1e-2},
+    defaults={"epochs": 100, "batch_size": 100, "lr": 5e-2},
     options=(
         Option("channels", int, "Trees of the first convolution.", 64),
         *mnist.GATES,

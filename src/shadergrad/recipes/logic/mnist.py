@@ -30,7 +30,7 @@ GATES = (
     Option("thresholds", int, "Bits of a pixel, by thresholds that are evenly spaced.", 1),
     Option("tau", float, "What the votes for a class are divided by."),
     Option("parametrisation", str, "The numbers that stand for a gate: softmax, light or walsh.", "softmax"),
-    Option("strength", float, "How strongly gates pass an input on at first.", shown="the parametrisation's"),
+    Option("strength", float, "How strongly gates pass an input on at first.", 3.0),
     Option("wiring", str, "The wires of the layers: random, balanced, or learned.", "random"),
     Option("mode", str, "How gates compute in training: soft, straight-through, gumbel or gumbel-hard.", "soft"),
 )
