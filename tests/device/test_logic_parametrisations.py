@@ -10,7 +10,17 @@ import shadergrad as sg
 from helpers import assert_close, grad_of
 from shadergrad import nn, optim
 from shadergrad.data import load_digits
-from shadergrad.logic import GroupSum, LogicLayer, LogicNetwork, Thermometer, parametrisations, wiring
+from shadergrad.logic import (
+    GroupSum,
+    LogicLayer,
+    LogicNetwork,
+    LookupLayer,
+    Thermometer,
+    gate_entropy,
+    parametrisations,
+    wire_entropy,
+    wiring,
+)
 from shadergrad.nn.errors import ArgumentError
 
 A, B = [0, 0, 2, 3, 1], [1, 3, 0, 4, 2]
@@ -201,3 +211,47 @@ def test_what_does_not_exist_is_named() -> None:
             LogicNetwork((5, 4), **options)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="a gate reads two inputs; there is one"):
         wiring.balanced(1, 3, wiring.prng_key(0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_entropy_of_gates_is_that_of_their_choices(name: str, device: str) -> None:
+    layer = layer_of(name, device)
+    found = gate_entropy(nn.Sequential(layer))
+    found.backward()
+    parameters = torch.tensor(layer.logits.detach().numpy(), dtype=torch.float64, requires_grad=True)
+    if name == "softmax":
+        wanted = torch.distributions.Categorical(logits=parameters).entropy().mean()
+    else:
+        walsh = torch.tensor(parametrisations.WALSH, dtype=torch.float64)
+        entries = parameters @ walsh if name == "walsh" else parameters
+        wanted = torch.distributions.Bernoulli(logits=entries).entropy().sum(-1).mean()
+    wanted.backward()
+    assert found.item() == pytest.approx(wanted.item(), rel=1e-5)
+    assert_close(grad_of(layer.logits), grad_of(parameters).numpy(), 1e-4, 1e-6)
+
+
+def test_entropies_are_of_all_layers_and_fall_in_training() -> None:
+    sg.manual_seed(0)
+    model = nn.Sequential(
+        LogicNetwork((8, 6, 6), "learned", "gaussian", candidates=3), LookupLayer(6, 4, 3, init="gaussian"), GroupSum(2)
+    )
+    with sg.no_grad():
+        for p in model.parameters():
+            p.zero_()
+    assert gate_entropy(model).item() == pytest.approx((12 * np.log(16) + 4 * 8 * np.log(2)) / 16, rel=1e-6)
+    assert wire_entropy(model).item() == pytest.approx(np.log(3), rel=1e-6)
+    with sg.no_grad():
+        for p in model.parameters():
+            p.copy_(sg.randn(*p.shape))
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    before = gate_entropy(model).item(), wire_entropy(model).item()
+    for _ in range(20):
+        optimizer.zero_grad()
+        (gate_entropy(model) + wire_entropy(model)).backward()
+        optimizer.step()
+    assert gate_entropy(model).item() < 0.7 * before[0]
+    assert wire_entropy(model).item() < 0.7 * before[1]
+    with pytest.raises(ArgumentError, match="the module has no layers of gates"):
+        gate_entropy(nn.Linear(2, 2))
+    with pytest.raises(ArgumentError, match="the module has no learned wires"):
+        wire_entropy(LogicNetwork((5, 4)))

@@ -12,6 +12,7 @@ from .encoding import Thermometer
 from .hardening import harden
 from .layers import GateLayer, GroupSum, LogicLayer, LogicNetwork
 from .lookup_tables import LookupLayer
+from .regularisers import gate_entropy, wire_entropy
 from .remedies import Remedies, focal_error
 
 __all__ = [
@@ -30,10 +31,12 @@ __all__ = [
     "circuit",
     "experiments",
     "focal_error",
+    "gate_entropy",
     "gates",
     "harden",
     "learned_wires",
     "lookup_tables",
     "squared_error",
+    "wire_entropy",
     "wiring",
 ]

@@ -150,6 +150,10 @@ class GateLayer(Module):
         call = wide.WideLayer(rows.shape[0], self.n_in, self.n_out, softmax)
         return call(rows, parameters, self.wires, self.order, self.starts).reshape(*x.shape[:-1], self.n_out)
 
+    def entries(self) -> sg.Tensor:
+        """The logits of the truth tables' entries, of "light" and "walsh"; of "softmax" those of the sixteen gates."""
+        return self._gate.entries(self.logits)
+
     def kinds(self) -> np.ndarray:
         """The ids of the most likely gates, the first on ties, in the shape of logits without the last axis."""
         return self._gate.kinds(self.logits.detach()).numpy()

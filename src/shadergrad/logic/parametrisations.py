@@ -34,7 +34,7 @@ PLACES = np.array([8, 4, 2, 1], np.int32)
 @dataclass(frozen=True)
 class Parametrisation:
     """width: parameters of a gate. soft: the coefficients of parameters; kinds: the ids of the most likely gates; noisy: parameters or
-    logits with noise, divided by a temperature, and then soft. pass_through: parameters of the gate A for a strength of 1; strength: the
+    logits with noise, divided by a temperature, and then soft. entries: the logits that are chosen from. pass_through: parameters of the gate A for a strength of 1; strength: the
     usual one.
     """
 
@@ -44,6 +44,7 @@ class Parametrisation:
     with_noise: Callable[[sg.Tensor, float], sg.Tensor]
     pass_through: tuple[float, ...]
     strength: float
+    entries: Callable[[sg.Tensor], sg.Tensor] = lambda p: p
 
     def check(self, parameters: sg.Tensor) -> None:
         """Raises ShapeError unless the last axis has a gate's parameters."""
@@ -126,6 +127,7 @@ PARAMETRISATIONS = {
         lambda p, temperature: (p + logistic_like(p) @ _constant(WALSH.T / 4, p)) / temperature,
         (0.0, 1.0, 0.0, 0.0),
         3.0,
+        _corners,
     ),
 }
 
