@@ -43,6 +43,7 @@ SHOWN = {
     "first_step": "first step",
     "products": "",
     "units": "float16 on matrix units",
+    "half_precision": "training step under autocast",
     "attention": "attention",
     "memory": "",
     "transfers": "transfer",

@@ -231,12 +231,17 @@ for hook, tolerance in ((dist.default_hooks.fp16_compress_hook, 1e-3), (dist.def
         exact = values[0] / 2
         total = 0
         step = sg.compile(lambda x: ddp(x).sum().backward())
+        channel = ddp._state.reducer.channel
+        begin, sent = channel.start, set()
+        channel.start = lambda array, number: sent.add(str(array.dtype)) or begin(array, number)
         for n in range(40):
             linear.zero_grad()
             (step(x) if n % 2 else ddp(x).sum().backward())
             total = total + linear.weight.grad.numpy()[0].astype(np.float64)
         error = np.abs(total / 40 - exact).max()
         assert 0 < error < (tolerance / 8 if feeds_back else tolerance), (hook.__name__, feeds_back, error)
+        by_device = hook is dist.default_hooks.fp16_compress_hook and not feeds_back
+        assert sent == {"float16" if by_device else "float32"}, sent  # cast by a kernel, not by the host
 
 # two losses of one forward pass, where a process may not use all parameters
 branches = Branches()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -157,6 +158,50 @@ assert not dist.is_initialized() and dist.get_rank() == 0
 
 def test_every_operation_of_two_processes_gives_its_values() -> None:
     assert_ranks_pass(EVERYTHING, 2)
+
+
+HALVES = """
+import numpy as np
+import shadergrad as sg
+from shadergrad.distributed import gloo
+from shadergrad.distributed.channels import from_bfloat16, to_bfloat16
+sg.distributed.init_process_group("gloo", timeout=60)
+engine = sg.distributed.group.WORLD.engine
+given = [np.random.default_rng(k).normal(size=700_001).astype(np.float32) for k in range(engine.size)]  # more than one connection's
+for most in (1, 4):
+    gloo.GATHERED = most
+    halves = [g.astype(np.float16) for g in given]
+    own = halves[engine.rank].copy()
+    engine.all_reduce(own, sg.distributed.ReduceOp.SUM).wait()
+    total = np.sum([h.astype(np.float32) for h in halves], 0, dtype=np.float32)
+    np.testing.assert_allclose(own.astype(np.float32), total, rtol=2**-11, atol=1e-6)
+    upper = [to_bfloat16(g) for g in given]
+    own = upper[engine.rank].copy()
+    engine.all_reduce_bfloat16(own).wait()
+    total = np.sum([from_bfloat16(u) for u in upper], 0, dtype=np.float32)
+    np.testing.assert_allclose(from_bfloat16(own), total, rtol=2**-8, atol=1e-6)
+"""
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_sums_of_halves_are_rounded_once(count: int) -> None:
+    """Gathered and added, and added in float32."""
+    assert_ranks_pass(HALVES, count)
+
+
+def test_processes_end_without_taking_leave() -> None:
+    """Whatever groups there are: a thread of gloo's that outlives Python aborts the process."""
+    program = """
+        import os
+        import shadergrad as sg
+        sg.distributed.init_process_group("gloo", init_method="file://" + os.environ["MEET"], rank=int(os.environ["RANK"]), world_size=2)
+        group = sg.distributed.new_group([0, 1])
+        ddp = sg.nn.parallel.DistributedDataParallel(sg.nn.Linear(2, 2))
+        ddp(sg.ones(1, 2)).sum().backward()
+        """
+    with tempfile.TemporaryDirectory() as folder:
+        for k in range(4):
+            assert_ranks_pass(program, 2, MEET=f"{folder}/{k}")
 
 
 @pytest.mark.parametrize("method", ["file", "tcp"])

@@ -26,7 +26,7 @@ def is_installed(package: str = NAME) -> bool:
 
 @cache
 def c10d() -> SimpleNamespace:
-    """c10d: its classes under `classes`, and from_numpy. Raises MissingPackageError where PyTorch is not installed."""
+    """c10d: its classes under `classes`, from_numpy, add and bfloat16. Raises MissingPackageError where PyTorch is not installed."""
     if not is_installed():
         raise MissingPackageError(
             "[init_process_group] several processes need PyTorch's engine for them (gloo), which is not installed. "
@@ -35,7 +35,7 @@ def c10d() -> SimpleNamespace:
     with _beside_stand_ins():
         torch = importlib.import_module(NAME)
         classes = importlib.import_module(f"{NAME}._C._distributed_c10d")
-    return SimpleNamespace(classes=classes, from_numpy=torch.from_numpy, bfloat16=torch.bfloat16)
+    return SimpleNamespace(classes=classes, from_numpy=torch.from_numpy, add=torch.add, bfloat16=torch.bfloat16)
 
 
 @contextmanager

@@ -17,7 +17,11 @@ BACKWARDS = 1 << 20  # gradients come in the opposite order
 
 
 class Channel(Protocol):
-    """What carries values between processes. All of them start the same exchanges in the same order, each by its number."""
+    """What carries values between processes. All of them start the same exchanges in the same order, each by its number. casts: whether
+    it takes halves."""
+
+    @property
+    def casts(self) -> bool: ...
 
     def start(self, array: np.ndarray, number: int) -> Any:
         """Begin with an array, which it may write to. Gives what finish takes."""
@@ -41,6 +45,11 @@ class Exchange(Primitive):
 
     channel: Any
     number: int
+
+    @property
+    def moves(self) -> bool:  # type: ignore[override]
+        """Whether halves are exchanged as they are; else in float32, as all that computes with halves does."""
+        return bool(self.channel.casts)
 
     def infer(self, *inputs: Node) -> tuple[Shape, Any]:
         return inputs[0].shape, inputs[0].dtype
