@@ -13,7 +13,7 @@ from ..dtypes import int64
 from .captured import Operation, Row
 from .errors import OnnxError
 from .sizes import Dim, Size
-from .writer import TO_THE_END, Value, Writer
+from .writer import TO_THE_END, Value, Writer, plus
 
 FROM_THE_END = -(1 << 62)  # before the first element, for a Slice that goes backwards
 KEPT = (("counter",), ("constant",), ("argument",))  # what values remain in other shapes
@@ -58,15 +58,18 @@ def of_slice(w: Writer, inputs: Sequence[Value], operation: Operation, out: Row)
             continue
         own[axis] = size
         starts.append(start)
-        ends.append(TO_THE_END if to_end else _end(start, size, step))
+        is_known = isinstance(step, int) or size is not None
+        ends.append(TO_THE_END if to_end and is_known else _end(start, size, step))
         axes.append(axis)
         steps.append(step)
     name = w.slice(x.name, starts, ends, axes, steps) if axes else x.name
     return Value(name, tuple(own), out.shape, x.dtype)
 
 
-def _end(start: Dim, size: Dim, step: int) -> Dim:
+def _end(start: Dim, size: Dim, step: Dim) -> Dim:
     """Behind the last element of a slice."""
+    if not isinstance(step, int):
+        return start if size == 0 else plus(start, 1) if size == 1 else None
     if isinstance(start, int) and isinstance(size, int):
         return start + max(size - 1, 0) * step + 1 if size else start
     if isinstance(start, int):

@@ -229,13 +229,13 @@ class Writer:
     # -- parts that several rules need
 
     def slice(
-        self, name: str, starts: Sequence[Dim], ends: Sequence[Dim], axes: Sequence[int], steps: Sequence[int]
+        self, name: str, starts: Sequence[Dim], ends: Sequence[Dim], axes: Sequence[int], steps: Sequence[Dim]
     ) -> str:
         parts = (
             self.sizes(starts),
             self.sizes(ends),
             self.constant(list(axes), int64),
-            self.constant(list(steps), int64),
+            self.sizes(list(steps)),
         )
         return self.node("Slice", name, *parts)
 
