@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from .conftest import missing
-
 ROOT = Path(__file__).parents[2]
 WITHOUT_A_GPU = "Object.defineProperty(Navigator.prototype, 'gpu', {get: () => undefined})"
 USE = """import { CpuProgram } from "shadergrad-runtime/cpu";
@@ -49,8 +47,8 @@ def run(folder: Path, *command: str) -> str:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example, with the packed archive installed."""
-    if shutil.which("npx") is None:
-        missing("there is no npx on the PATH", "no npm", "install Node with npm (Debian: apt-get install npm)")
+    if shutil.which("npx") is None:  # not a must, as `make javascript` is none
+        pytest.skip("NPM PACKAGE NOT TESTED, no npx: install Node with npm (Debian: apt-get install npm)")
     folder = tmp_path_factory.mktemp("npm")
     script = npm_script()
     built = script["build"](folder / "package")
