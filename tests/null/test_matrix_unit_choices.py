@@ -176,3 +176,14 @@ def test_contractions_are_cut_in_whole_steps(m: int, n: int, k: int) -> None:
     chunk = matrix_units.chunk_of(sizes, SERVER)
     assert chunk == k or (chunk % 64 == 0 and chunk < k)
     assert (chunk < k) is (m * n < 128 * 128 * SERVER.traits.costs.cores)
+
+
+def test_weights_become_halves_in_one_dispatch() -> None:
+    weights = [sg.tensor(np.ones((256, 256), np.float32)) for _ in range(6)]
+    flush(views=True)
+    x = half(320, 256)
+    for w in weights:
+        x = (x @ w.to(sg.float16)).relu()
+    plan = compile_graph(Capture([x._node]).graph(), SERVER)[0]
+    kinds = [plan.kernels[d.kernel].archetype for d in plan.dispatches]
+    assert kinds == ["map"] + ["dot"] * 6

@@ -18,9 +18,10 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, round_up
 from ..primitives.call import Call
+from ..primitives.elementwise import Cast
 from ..symbolic_sizes import hint, varies
 from ..target import Target
-from . import horizontal, rounds
+from . import horizontal, matrix_units, rounds
 from .choices import Choice
 from .choose import choose, threads_of_rows
 from .deduplicate import Kernels, Likeness
@@ -149,6 +150,7 @@ class Schedule:
         nothing else reads and that read little, and rows that may run beside each other anyway."""
         self._share(self._buckets(self._sinks("map")))
         self._share(self._buckets_alike([g for g in self._sinks("row") if self._reads_little(g)]))
+        self._share(self._buckets(self._casts_of_inputs()))
         if not circle(self.after):
             self._share(self._buckets_alike([g for g in self._shareable() if g.archetype == "row"], by_level=True))
             self._take_turns()
@@ -160,6 +162,16 @@ class Schedule:
         """Groups that may be part of a kernel whose workgroups do different things."""
         target = self.fuser.target
         return [g for g in self.fuser.groups.values() if target.takes_branches(hint(max(g.size, g.outer * g.inner)))]
+
+    def _casts_of_inputs(self) -> list[Group]:
+        """Weights as halves, for matrix units: they could all be made first."""
+        if not matrix_units.takes_halves(self.fuser.target):
+            return []
+        maps = [g for g in self._shareable() if g.archetype == "map" and not g.parts and len(g.roots) == 1]
+        return [g for g in maps if isinstance(g.roots[0].primitive, Cast) and self._is_of_inputs(g)]
+
+    def _is_of_inputs(self, group: Group) -> bool:
+        return all(isinstance(n.primitive, Placeholder) for n in self.fuser.buffers_read(group).values())
 
     def _products_together(self) -> list[list[Group]]:
         """Buckets of products of one level that take less time in one dispatch than one after another."""
