@@ -40,7 +40,7 @@ FAULTS = (
           "np.ceil(identity * np.arange(length + 1))", "np.floor(identity * np.arange(length + 1))",
           "device/test_coevolution_baselines.py::test_weights_of_a_device_are_those_of_the_host[cpu]"),
     fault("coevolution-evidence-not-scaled", "models/coevolution/calibration.py", "Calibration.probabilities",
-          "slope * (logits - centre)", "(logits - centre)",
+          "np.interp(place, known, values)", "np.interp(0.0, known, values)",
           "null/test_coevolution_calibration.py::test_of_pairs_with_a_probability_so_many_touch_in_families_and_at_depths_outside_the_fit"),
     fault("coevolution-prior-of-any-length", "models/coevolution/calibration.py", "prior_odds",
           "contacts / max(shape)", "contacts / 18",

@@ -16,6 +16,7 @@ from shadergrad import cli
 from shadergrad.checkpoint import load_checkpoint
 from shadergrad.models import coevolution as co
 from shadergrad.recipes import coevolution as recipe
+from shadergrad.recipes.contacts.loading import load_predictor
 from shadergrad.recipes.contacts.options import OPTIONS
 from shadergrad.train import Settings, Stream, TrainingStep, WarmUpCosine
 
@@ -242,9 +243,10 @@ def test_a_run_is_calibrated_on_families_it_has_not_seen_and_predicts_by_that(
     )
     assert not (tmp_path / "out" / "within.tsv").exists()
     rows = [line.split("\t") for line in (tmp_path / "out" / "contacts.tsv").read_text().splitlines()[1:]]
-    score, probability = (float(rows[0][k]) for k in (4, 5))
-    shape = co.read_pairs(own).shape
-    assert found.probabilities(np.full(shape, score), 5.0)[0, 0] == pytest.approx(probability, abs=2e-4)
+    predictor, _ = load_predictor(tmp_path / "run", "cpu")
+    scores = co.FamilyPredictor(predictor)(co.read_pairs(own))
+    i, j, probability = int(rows[0][0]), int(rows[0][1]), float(rows[0][5])
+    assert found.probabilities(scores, 5.0)[i - 1, j - 1] == pytest.approx(probability, abs=2e-4)
     for wrong, message in (
         (["--depths", "x"], "--depths x: numbers of pairs from 2"),
         (["--pairs", str(folder / "pairs")], "--pairs and --contacts belong together"),

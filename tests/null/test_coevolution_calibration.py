@@ -15,6 +15,7 @@ from shadergrad.cli.calibrate_coevolution import calibration_of
 from shadergrad.cli.predict_coevolution import depth_warning, gap_columns, not_aligned
 from shadergrad.data import DataError
 from shadergrad.models import coevolution as co
+from shadergrad.models.coevolution import calibration
 from shadergrad.models.coevolution.calibration import expected_error
 
 PHYSICS = co.Physics(lengths=(16, 20), coupling=0.5)
@@ -39,13 +40,11 @@ def found(families: list[co.Family]) -> tuple[co.Calibration, list[list[tuple[fl
 
 
 def test_of_pairs_with_a_probability_so_many_touch_in_families_and_at_depths_outside_the_fit(families, found) -> None:
-    calibration, _ = found
+    measured, _ = found
     for depth in (16, 32, 64):  # two of them between those that were measured
         unseen = [family.first(depth) for family in families[20:]]
         truth = np.concatenate([family.contacts.ravel() for family in unseen])
-        p = np.concatenate(
-            [calibration.probabilities(by_the_table(f), co.effective_depth(f)[0]).ravel() for f in unseen]
-        )
+        p = np.concatenate([measured.probabilities(by_the_table(f), co.effective_depth(f)[0]).ravel() for f in unseen])
         bins = co.reliability(p, truth)
         assert expected_error(bins) < 0.01
         assert len(bins) > 5
@@ -56,23 +55,35 @@ def test_of_pairs_with_a_probability_so_many_touch_in_families_and_at_depths_out
 
 
 def test_the_curve_of_depth_is_the_precision_of_the_best_pairs(families, found) -> None:
-    calibration, bins = found
-    assert calibration.neff == pytest.approx([8, 32, 128])
+    measured, bins = found
+    assert measured.neff == pytest.approx([8, 32, 128])
     assert len(bins) == 3
     last = [co.precision_at(by_the_table(f), f.contacts, min(f.shape)) for f in families[:20]]
-    assert calibration.precision[-1] == pytest.approx(np.mean(last), abs=1e-6)
-    assert calibration.precision == sorted(calibration.precision)
+    assert measured.precision[-1] == pytest.approx(np.mean(last), abs=1e-6)
+    assert measured.precision == sorted(measured.precision)
     assert all(
-        low <= mean <= high
-        for low, mean, high in zip(calibration.low, calibration.precision, calibration.high, strict=True)
+        low <= mean <= high for low, mean, high in zip(measured.low, measured.precision, measured.high, strict=True)
     )
-    assert calibration.precision_of(1) == calibration.precision[0]
-    assert calibration.precision_of(10**6) == calibration.precision[-1]
+    assert measured.precision_of(1) == measured.precision[0]
+    assert measured.precision_of(10**6) == measured.precision[-1]
+
+
+@pytest.mark.parametrize(
+    "truth", [(0.0, 2.0, -3.0), (1.5, 0.0, -1.0), (0.5, 1.0, -2.0)], ids=["bent", "straight", "both"]
+)
+def test_the_fit_finds_the_curve_that_drew_the_contacts(truth: tuple[float, float, float]) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal(200_000)
+    odds = truth[0] * scores + truth[1] * np.logaddexp(0, scores) + truth[2]
+    drawn = (rng.random(len(scores)) < 1 / (1 + np.exp(-odds - 0.5))).astype(float)
+    slope, bend, shift = calibration._curve(scores, drawn, np.full(len(scores), 0.5))
+    found = slope * scores + bend * np.logaddexp(0, scores) + shift
+    assert np.abs(found - odds)[np.abs(scores) < 2].max() < 0.15
 
 
 def test_longer_chains_have_a_lower_probability_for_the_same_score(found) -> None:
-    calibration, _ = found
-    short, long = (calibration.probabilities(np.zeros((n, n)), 8.0)[0, 0] for n in (16, 160))
+    measured, _ = found
+    short, long = (measured.probabilities(np.zeros((n, n)), 8.0)[0, 0] for n in (16, 160))
     odds = short / (1 - short) * (1 - long) / long
     assert 9 < odds < 12
 
@@ -80,8 +91,8 @@ def test_longer_chains_have_a_lower_probability_for_the_same_score(found) -> Non
 def test_a_predictor_that_knows_nothing_gives_every_pair_the_same_probability(families) -> None:
     noise = np.random.default_rng(0)
     for predict in (lambda f: -by_the_table(f), lambda f: np.zeros(f.shape), lambda f: noise.standard_normal(f.shape)):
-        calibration, _ = co.calibrate(predict, families[:20], (32,))
-        p = calibration.probabilities(predict(families[20].first(32)), 32.0)
+        measured, _ = co.calibrate(predict, families[:20], (32,))
+        p = measured.probabilities(predict(families[20].first(32)), 32.0)
         assert p.max() < 0.2
         assert p.mean() == pytest.approx(1.25 / 18, rel=0.5)
 
@@ -94,6 +105,10 @@ def test_families_that_cannot_calibrate_are_refused(families) -> None:
     with pytest.raises(co.FamilyError, match="contacts of synthetic-5-0 are not known"):
         co.calibrate(by_the_table, [replace(families[0], contacts=None)], (8,))
     lines: list[str] = []
+    found, _ = co.calibrate(by_the_table, families[:3], (128,), told=lines.append)
+    assert (
+        lines.pop() == f"128 pairs, Neff 128.0: 3 families, {100 * found.precision[0]:.0f} % of the best L pairs touch"
+    )
     with pytest.raises(co.FamilyError, match=r"no depth of \[500\] has 2 families"):
         co.calibrate(by_the_table, families[:3], (500,), told=lines.append)
     assert lines == ["500 pairs: only 0 of 3 families are as deep, left out"]
@@ -118,13 +133,23 @@ def test_a_calibration_of_another_state_of_the_run_is_not_used(tmp_path: Path, f
 
 
 def test_a_shallow_family_is_warned_of_with_the_precision_measured_there() -> None:
-    calibration = co.Calibration(
-        [8.0, 32.0, 100.0], [1.0] * 3, [0.0] * 3, [0.2, 0.5, 0.9], [0.0] * 3, [1.0] * 3, 1.0, 9, "of PF1", 0.0
+    measured = co.Calibration(
+        [8.0, 32.0, 100.0],
+        [1.0] * 3,
+        [0.0] * 3,
+        [0.0] * 3,
+        [0.2, 0.5, 0.9],
+        [0.0] * 3,
+        [1.0] * 3,
+        1.0,
+        9,
+        "of PF1",
+        0.0,
     )
-    assert "about 20 % touched in families of that depth (of PF1); from Neff 100 on" in depth_warning(3.0, calibration)
-    assert "about 50 % touched" in depth_warning(32.0, calibration)
-    assert depth_warning(100.0, calibration) == ""
-    assert "deeper families are better" in depth_warning(8.0, replace(calibration, precision=[0.1, 0.2, 0.3]))
+    assert "about 20 % touched in families of that depth (of PF1); from Neff 100 on" in depth_warning(3.0, measured)
+    assert "about 50 % touched" in depth_warning(32.0, measured)
+    assert depth_warning(100.0, measured) == ""
+    assert "deeper families are better" in depth_warning(8.0, replace(measured, precision=[0.1, 0.2, 0.3]))
 
 
 def test_a_row_that_is_not_aligned_is_named_with_both_lengths(tmp_path: Path) -> None:

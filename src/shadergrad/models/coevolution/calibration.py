@@ -1,8 +1,10 @@
 """How likely a score is a contact, measured. In: a predictor, and families with known contacts that it has not seen. Out: probabilities.
 
-The logits of a family grow with its depth, because those of its members add up: what a logit is worth depends on Neff. At each of a few
-depths a line maps logits to log-odds (Platt, 1999), beyond the log-odds of any pair of columns in chains of that length. Its
-centre, the logit that says nothing, grows with Neff as sums over members do; its slope follows log Neff, because members resemble each other. The precision of the best L pairs at each depth, the depth curve, comes from the same predictions.
+The logits of a family grow with its depth, because those of its members add up: what a logit is worth depends on Neff. Scores are therefore
+counted in spreads of their map above its median. At each of a few depths a curve maps them to log-odds, beyond the log-odds of any pair of
+columns in chains of that length: a line (Platt, 1999) with a bend at the median, below which scores say less. Between depths its
+coefficients follow the root of Neff, as the height of contacts above the rest does. The precision of the best L pairs at each depth, the depth
+curve, comes from the same predictions.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from .metrics import bootstrap_interval, precision_at
 DEPTHS = (8, 32, 100, 300)
 FEWEST = 2  # families at a depth
 BINS = 10
-RIDGE = 1e-6  # of the fit, in units of the logits' spread
+RIDGE = np.array([1e-3, 1.0, 1e-3])  # of the fit: a bend takes evidence
 LEAST = 1e-12  # probabilities whose logarithm is taken
 
 Predict = Callable[[Family], np.ndarray]
@@ -31,13 +33,15 @@ Reliability = list[tuple[float, float, int]]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Lines from logits to log-odds at several depths, and the precision there. Lists of equal length, sorted by neff.
+    """Curves from scores to log-odds at several depths, and the precision there. Lists of equal length, sorted by neff.
 
-    neff: mean effective depths. slope, centre: of the lines, which are slope * (logit - centre). precision, low, high: the mean share of contacts among the best L pairs of
+    neff: mean effective depths. slope, bend, shift: the log-odds of a score z spreads above the median are slope z + bend log(1 + exp(z)) +
+    shift. precision, low, high: the mean share of contacts among the best L pairs of
     columns, and its 95 % interval over families. contacts: those of a family as a share of the shorter chain. families: how many were
     measured. source: what they are. error: the mean distance of probability and observed share in families outside the fit.
 
-    >>> found = sg.models.coevolution.Calibration([10.0, 1000.0], [1.0, 0.5], [0.0, 0.0], [0.2, 0.9], [0.1, 0.8], [0.3, 1.0], 1.0, 8, "x", 0.01)
+    >>> two = [1.0, 1.0]
+    >>> found = sg.models.coevolution.Calibration([10.0, 1000.0], two, [0.0, 0.0], [0.0, 0.0], [0.2, 0.9], two, two, 1.0, 8, "x", 0.01)
     >>> round(float(found.probabilities(np.zeros((2, 4)), 100.0)[0, 0]), 6)  # one of four columns is the partner
     0.25
     >>> round(found.precision_of(100.0), 2)
@@ -46,7 +50,8 @@ class Calibration:
 
     neff: list[float]
     slope: list[float]
-    centre: list[float]
+    bend: list[float]
+    shift: list[float]
     precision: list[float]
     low: list[float]
     high: list[float]
@@ -58,10 +63,13 @@ class Calibration:
 
     def probabilities(self, logits: np.ndarray, neff: float) -> np.ndarray:
         """Of a contact, (length_a, length_b), for the logits of a family with that Neff; NaN stays."""
-        nearest = min(max(neff, self.neff[0]), self.neff[-1])
-        slope = float(np.interp(np.log(nearest), np.log(self.neff), self.slope))
-        centre = float(np.interp(nearest, self.neff, self.centre)) * neff / nearest
-        return _sigmoid(slope * (logits - centre) + prior_odds(logits.shape, self.contacts))
+        place, known = np.sqrt(neff), np.sqrt(self.neff)
+        curve = [np.interp(place, known, values) for values in (self.slope, self.bend, self.shift)]
+        scored = np.isfinite(logits)
+        found = np.full(logits.shape, np.nan)
+        odds = _features(standardized(logits)[scored]) @ np.array(curve) + prior_odds(logits.shape, self.contacts)
+        found[scored] = _sigmoid(odds)
+        return found
 
     def precision_of(self, neff: float) -> float:
         """The mean precision of the best L pairs at that Neff; outside of the measured depths that of the nearest."""
@@ -82,7 +90,7 @@ class Calibration:
         try:
             found = cls(**json.loads(Path(path).read_bytes()))
             columns = [
-                np.asarray(getattr(found, name), np.float64) for name in ("neff", "slope", "centre", "precision")
+                np.asarray(getattr(found, name), np.float64) for name in ("neff", "slope", "bend", "shift", "precision")
             ]
             if {c.shape for c in columns} != {columns[0].shape} or columns[0].ndim != 1 or not columns[0].size:
                 raise ValueError("its lists are not equally long")
@@ -104,6 +112,17 @@ def prior_odds(shape: tuple[int, ...], contacts: float) -> float:
     return float(np.log(share / (1 - share)))
 
 
+def standardized(scores: np.ndarray) -> np.ndarray:
+    """How many spreads each score of a map lies above the median. A spread holds a third of the scores on either side; NaN stays.
+
+    >>> from shadergrad.models.coevolution.calibration import standardized
+    >>> standardized(np.arange(101.0))[[50, 84]].round(2)
+    array([0., 1.])
+    """
+    low, middle, high = np.quantile(scores[np.isfinite(scores)], [0.16, 0.5, 0.84])
+    return (scores - middle) * (2 / (high - low) if high > low else 0.0)
+
+
 def calibrate(
     predict: Predict,
     families: Sequence[Family],
@@ -115,7 +134,7 @@ def calibrate(
     """The calibration of a predictor (a family to logits), and for each depth (mean probability, share of contacts, pairs of columns) in bins.
 
     families: with contacts, outside the training. A depth takes that many rows of each family, the query and others at random; families with
-    fewer are left out. The bins come from two halves of the families: each half is judged by lines fitted to the other.
+    fewer are left out. The bins come from two halves of the families: each half is judged by curves fitted to the other.
     told: called with a line for each depth.
     Raises FamilyError if contacts are unknown, or fewer than two families are deep enough for any depth.
 
@@ -148,18 +167,20 @@ def calibrate(
         ]
         bins.append(reliability(*judged))
         whole = tuple(np.concatenate(both) for both in zip(*halves, strict=True))
-        rows.append((neff, *_line(*whole), float(np.mean(precisions)), *bootstrap_interval(precisions)))
+        rows.append((neff, *_curve(*whole), float(np.mean(precisions)), *bootstrap_interval(precisions)))
         told(
-            f"{depth} pairs, Neff {neff:.1f}: {len(deep)} families, {100 * rows[-1][3]:.0f} % of the best L pairs touch"
+            f"{depth} pairs, Neff {neff:.1f}: {len(deep)} families, {100 * np.mean(precisions):.0f} % of the best L pairs touch"
         )
     if not rows:
         raise FamilyError(
             f"[calibrate] no depth of {list(depths)} has {FEWEST} families. Hint: smaller --depths, or deeper families."
         )
     columns = [[round(value, 6) for value in column] for column in zip(*sorted(rows), strict=True)]
-    neff, slope, centre, precision, low, high = columns
+    neff, slope, bend, shift, precision, low, high = columns
     error = round(float(np.mean([expected_error(each) for each in bins])), 6)
-    found = Calibration(neff, slope, centre, precision, low, high, round(contacts, 6), len(families), source, error)
+    found = Calibration(
+        neff, slope, bend, shift, precision, low, high, round(contacts, 6), len(families), source, error
+    )
     return found, bins
 
 
@@ -190,33 +211,49 @@ def _thinned(family: Family, depth: int, rng: np.random.Generator) -> Family:
 
 
 def _samples(scored: list[tuple[np.ndarray, Family]], contacts: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logits, contacts (0 or 1) and prior log-odds of all pairs of columns with a score."""
-    kept = [(s[np.isfinite(s)], f.contacts[np.isfinite(s)], prior_odds(s.shape, contacts)) for s, f in scored]  # type: ignore[index]
+    """Standardized scores, contacts (0 or 1) and prior log-odds of all pairs of columns with a score."""
+    kept = []
+    for scores, family in scored:
+        assert family.contacts is not None
+        known = np.isfinite(scores)
+        kept.append((standardized(scores)[known], family.contacts[known], prior_odds(scores.shape, contacts)))
     logits, truth = (np.concatenate([each[k] for each in kept]).astype(np.float64) for k in (0, 1))
     return logits, truth, np.concatenate([np.full(len(s), odds) for s, _, odds in kept])
 
 
 def _judged(fitted: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    slope, centre = _line(*fitted)
-    return _sigmoid(slope * (other[0] - centre) + other[2]), other[1]
+    return _sigmoid(_features(other[0]) @ np.array(_curve(*fitted)) + other[2]), other[1]
 
 
-def _line(logits: np.ndarray, truth: np.ndarray, odds: np.ndarray) -> tuple[float, float]:
-    """Slope (at least 0) and centre of the most likely log-odds slope * (logit - centre) + odds, by Newton's method."""
-    centre, spread = logits.mean(), max(logits.std(), LEAST)
-    inputs = np.stack([(logits - centre) / spread, np.ones(len(logits))], 1)
-    theta = np.zeros(2)
-    for _ in range(100):
+def _features(scores: np.ndarray) -> np.ndarray:
+    return np.stack([scores, np.logaddexp(0.0, scores), np.ones_like(scores)], -1)
+
+
+def _curve(scores: np.ndarray, truth: np.ndarray, odds: np.ndarray) -> tuple[float, float, float]:
+    """Slope, bend and shift of the most likely log-odds, which do not fall, by Newton's method."""
+    inputs = _features(scores)
+    best, least = np.zeros(3), np.inf  # a predictor that is worse than none says nothing: the prior remains
+    for used in ([0, 1, 2], [1, 2], [0, 2]):
+        theta = np.zeros(3)
+        theta[used] = _fitted(inputs[:, used], truth, odds, RIDGE[used])
+        p = np.clip(_sigmoid(inputs @ theta + odds), LEAST, 1 - LEAST)
+        loss = -(truth * np.log(p) + (1 - truth) * np.log(1 - p)).sum()
+        if theta[0] >= 0 and theta[0] + theta[1] >= 0 and loss < least:
+            best, least = theta, loss
+    return float(best[0]), float(best[1]), float(best[2])
+
+
+def _fitted(inputs: np.ndarray, truth: np.ndarray, odds: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    theta = np.zeros(inputs.shape[1])
+    for _ in range(200):
         p = _sigmoid(inputs @ theta + odds)
-        slope = inputs.T @ (p - truth) + RIDGE * theta
-        curve = (inputs * (p * (1 - p))[:, None]).T @ inputs + RIDGE * np.eye(2)
-        move = np.linalg.solve(curve, slope)
-        theta -= move * min(1.0, 2.0 / max(np.abs(move).max(), LEAST))  # steps that stay where the curve is known
+        rise = inputs.T @ (p - truth) + ridge * theta
+        curvature = (inputs * (p * (1 - p))[:, None]).T @ inputs + np.diag(ridge)
+        move = np.linalg.solve(curvature, rise)
+        theta -= move * min(1.0, 2.0 / max(np.abs(move).max(), LEAST))  # steps that stay where the curvature is known
         if np.abs(move).max() < 1e-9:
             break
-    if theta[0] < LEAST:
-        return 0.0, 0.0  # a predictor that is worse than none says nothing: the prior remains
-    return float(theta[0] / spread), float(centre - theta[1] * spread / theta[0])
+    return theta
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
