@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import pickle
 import tracemalloc
 from typing import Any
 
@@ -293,6 +294,27 @@ def test_what_cannot_be_is_refused_in_words_and_before_anything_changes() -> Non
     with pytest.raises(RuntimeError, match="not drawn anew"):
         layer.reset_parameters()
     assert layer.weight.clone().mul_(0).sum().item() == 0
+
+
+def test_sizes_may_change_and_models_go_through_pickle(device: str) -> None:
+    model = sg.quantize(nn.Sequential(nn.Embedding(20, 64), nn.Linear(64, 32)).to(device), 4, 32, False)
+    weights = [weight_of(layer) for layer in model]
+    bias = model[1].bias.detach().numpy()
+    step = sg.compile(model)
+    for other in (step, pickle.loads(pickle.dumps(model))):
+        for length in (3, 5, 7, 9):
+            tokens = rng.integers(0, 20, (2, length))
+            found = other(sg.tensor(tokens, device=device)).detach().numpy()
+            assert_close(found, weights[0][tokens] @ weights[1].T + bias, 1e-4, 1e-4)
+
+
+def test_layers_of_transformers_run_with_quantised_projections() -> None:
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
+    x = sg.tensor(drawn(2, 5, 64))
+    wanted = layer(x).detach().numpy()
+    sg.quantize(layer, 8, 32)
+    assert isinstance(layer.self_attn.out_proj, QuantizedLinear)
+    assert_close(layer(x).detach().numpy(), wanted, 0.02, 0.05)
 
 
 class Conv1D(nn.Module):

@@ -12,7 +12,7 @@ import pytest
 import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import nn
-from shadergrad.models.gpt import GPT, Config
+from shadergrad.models.gpt import GPT, Config, Sampler
 from shadergrad.quantization import QuantizedEmbedding, QuantizedLinear
 
 LENGTH, WIDTH = 32, 64
@@ -115,6 +115,16 @@ def test_perplexity_stays_near_that_of_float32(device: str, kind: str) -> None:
         assert all(isinstance(m, QuantizedLinear | QuantizedEmbedding) for m in layers)
         found = perplexity(model, device)
         assert exact / bound < found < exact * bound
+
+
+def test_a_cache_of_keys_and_values_serves_a_quantised_model() -> None:
+    model = sg.quantize(copy.deepcopy(trained("gpt")), 8, 32).eval()
+    assert isinstance(model, GPT)
+    prompt = TOKENS[:8].tolist()
+    written = Sampler(model, temperature=0.0).generate([prompt], 12)[0].tolist()
+    for at in range(8, len(written)):
+        with sg.no_grad():
+            assert model(sg.tensor([written[:at]]))[0, -1].argmax().item() == written[at]
 
 
 class Adapted(nn.Module):
