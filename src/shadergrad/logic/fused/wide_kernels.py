@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from ...extend import Shader
 from .. import gates
 
@@ -28,17 +30,17 @@ def preamble(softmax: bool) -> str:
         return f"fn coefficients_of(gate: i32) -> vec4<f32> {{ return vec4<f32>({reads}); }}\n"
     corners = [[k for k in range(gates.GATES) if gates.TABLES[k, corner]] for corner in range(4)]
     sums = "\n".join(f"  let f{c} = {' + '.join(f'w[{k}]' for k in rows)};" for c, rows in enumerate(corners))
+    each = range(gates.GATES)  # unrolled, so that the weights stay in registers
+    reads = "\n".join(f"  let p{k} = parameters[at + {k}];" for k in each)
+    top = reduce(lambda x, k: f"max({x}, p{k})", each[1:], "p0")
+    exponentials = "\n".join(f"  let e{k} = exp(p{k} - top);\n  (*w)[{k}] = e{k};" for k in each)
+    total = " + ".join(f"e{k}" for k in each)
     return f"""fn weights_of(gate: i32, w: ptr<function, array<f32, {gates.GATES}>>) -> f32 {{
   let at = {gates.GATES} * gate;
-  var top = parameters[at];
-  for (var k = 1; k < {gates.GATES}; k++) {{ top = max(top, parameters[at + k]); }}
-  var total = 0.0;
-  for (var k = 0; k < {gates.GATES}; k++) {{
-    let e = exp(parameters[at + k] - top);
-    (*w)[k] = e;
-    total += e;
-  }}
-  return total;
+{reads}
+  let top = {top};
+{exponentials}
+  return {total};
 }}
 fn mixed(w: array<f32, {gates.GATES}>, total: f32) -> vec4<f32> {{
 {sums}
