@@ -317,6 +317,65 @@ def test_layers_of_transformers_run_with_quantised_projections() -> None:
     assert_close(layer(x).detach().numpy(), wanted, 0.02, 0.05)
 
 
+@pytest.mark.parametrize("dtype", [sg.float32, sg.float16])
+def test_no_write_through_a_view_or_a_name_is_lost_without_a_word(dtype: Any) -> None:
+    layer = sg.quantize(nn.Linear(64, 4)).to(dtype=dtype)
+    before = layer.weight.clone()
+
+    def put(key: Any) -> None:
+        layer.weight[key] = 0
+
+    writes: list[Any] = [
+        lambda: put(0), lambda: put((0, 1)), lambda: layer.weight[1].zero_(), lambda: layer.weight.T.mul_(2), lambda: layer.weight.view(-1).add_(1),
+        lambda: layer.weight.detach()[1:].fill_(3), lambda: setattr(layer.weight, "data", before * 0),
+    ]  # fmt: skip
+    for write in writes:
+        with pytest.raises(sg.AutogradError, match="packed integers"):
+            write()
+    with pytest.raises(TypeError, match="`weight` is computed by QuantizedLinear"):
+        sg.func.functional_call(layer, {"weight": before * 0}, (sg.ones(1, 64, dtype=dtype),))
+    assert (layer.weight == before).all().item()
+    own = layer.weight[0].clone()  # writable, as the hint says
+    assert own.zero_().sum().item() == 0
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_codes_that_stand_for_other_numbers_are_not_loaded(strict: bool) -> None:
+    layer, steps = (sg.quantize(nn.Linear(64, 4), symmetric=s) for s in (True, False))
+    codes = layer.state_dict()
+    others: dict[str, tuple[Any, dict[str, Any]]] = {
+        "all together": (layer, steps.state_dict()),
+        "takes packed, scales, offsets": (steps, codes),
+        "takes packed, scales, all": (layer, {key: x for key, x in codes.items() if key != "scales"}),
+        "packed codes are int32": (layer, {key: x.float() for key, x in codes.items()}),
+        r"size mismatch for weight: .*\[4, 63\].*\(4, 64\)": (layer, nn.Linear(63, 4).state_dict()),
+    }
+    for message, (into, state) in others.items():
+        with pytest.raises(RuntimeError, match=message):
+            copy.deepcopy(into).load_state_dict(state, strict=strict)
+    with pytest.raises(RuntimeError, match=r'Unexpected key.*"weight"'):
+        layer.load_state_dict({**codes, "weight": sg.zeros(4, 64)})
+
+
+class Scaled(nn.Linear):
+    def forward(self, input: sg.Tensor) -> sg.Tensor:
+        return super().forward(input) * 2
+
+
+@pytest.mark.parametrize(
+    ("make", "where", "message"),
+    [
+        (lambda: sg.quantize(nn.Linear(64, 4)), None, "already"),
+        (lambda: nn.Linear(64, 4), lambda name, module: False, "left out every layer"),
+        (lambda: nn.Sequential(Scaled(64, 4)), None, "Scaled computes by a forward of its own"),
+        (lambda: nn.LazyLinear(4), None, "call a lazy module once"),
+    ],
+)
+def test_the_reason_is_said_where_nothing_can_be_quantised(make: Any, where: Any, message: str) -> None:
+    with pytest.raises((ArgumentError, TypeError), match=message):
+        sg.quantize(make(), where=where)
+
+
 class Conv1D(nn.Module):
     """As in transformers: a linear layer whose weight is (in, out)."""
 

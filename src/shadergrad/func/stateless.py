@@ -114,6 +114,10 @@ def _exchanged(module: Module, path: str, value: Any) -> Iterator[Callable[[], A
     tables: list[Any] = [part._parameters, part._buffers]
     table: dict[str, Any] = next((t for t in tables if name in t), part.__dict__)
     if table is part.__dict__:
+        if isinstance(getattr(type(part), name, None), property):  # which would be read all the same
+            raise ModuleTypeError(
+                f"`{path}` is computed by {type(part).__name__} and cannot be replaced. Hint: replace the tensors that it is computed of."
+            )
         before = getattr(part, name, None)
         if before is not None and not isinstance(before, Tensor):
             raise ModuleTypeError(f"attribute `{name}`: {before} is not an instance of shadergrad.Tensor")

@@ -9,6 +9,7 @@ from ..arguments import refuse
 from ..errors import ArgumentError
 from ..nn import Embedding, Linear, Module
 from ..nn.errors import ModuleTypeError
+from ..nn.lazy import is_lazy
 from ..tensor import Tensor
 from .codes import Codes, Scheme, check_weight, quantized
 from .layers import Quantized, QuantizedEmbedding, QuantizedLinear
@@ -52,9 +53,7 @@ def quantize(
         if _is_layer(layer) and (where is None or where(name, layer))
     ]
     if not chosen:
-        raise ArgumentError(
-            "[quantize] there is no nn.Linear and no nn.Embedding to quantise. Hint: look at print(model)."
-        )
+        raise ArgumentError(f"[quantize] {_why_none(model, where is not None)}")
     for name, layer in chosen:
         _check(name, layer, scheme)
     sharing: dict[int, list[tuple[str, Module]]] = {}  # layers by the weight that they share
@@ -70,6 +69,19 @@ def quantize(
             model = new if layer is model else model  # type: ignore[assignment]
             _replace(model, layer, new)
     return model
+
+
+def _why_none(model: Module, chosen: bool) -> str:
+    """Why there is nothing to quantise."""
+    layers = [m for m in model.modules() if isinstance(m, Linear | Embedding) or _is_conv1d(m)]
+    if any(isinstance(m, Quantized) for m in layers):
+        return "the layers are quantised already. Hint: quantise the model of floats, with other bits."
+    if chosen and any(_is_layer(m) for m in layers):
+        return "where() left out every layer. Hint: it gives True for those to quantise."
+    if layers:
+        names = ", ".join(dict.fromkeys(type(m).__name__ for m in layers))
+        return f"{names} computes by a forward of its own, which may read the weight in another way. Hint: put an nn.Linear in its place."
+    return "there is no nn.Linear and no nn.Embedding to quantise. Hint: look at print(model)."
 
 
 def _named(name: str, layer: Module) -> str:
@@ -100,7 +112,7 @@ def _is_layer(module: Module) -> bool:
 def _check(name: str, layer: Module, scheme: Scheme) -> None:
     """Raises for a layer that cannot be quantised, before any is."""
     weight = layer._parameters.get("weight")
-    if weight is None:
+    if weight is None or is_lazy(weight):
         raise ModuleTypeError(
             f"[quantize] {name or type(layer).__name__} has no parameter 'weight' of its own: it is parametrized, pruned or not yet "
             "shaped. Hint: remove that, call a lazy module once, or leave the layer out (where=...)."

@@ -68,16 +68,56 @@ class Quantized(Module):
             f"[{type(self).__name__}] a quantised weight is not drawn anew. Hint: draw, then sg.quantize()."
         )
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        name = f"{prefix}weight"
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        name, own = f"{prefix}weight", {f"{prefix}{key}": x for key, x in self.codes._asdict().items()}
         given = state_dict.get(name)
-        if given is not None and tuple(given.shape) == self._shape:
-            value = given if isinstance(given, Tensor) else tensor(np.asarray(given))
-            value = value.to(self.packed.device, self.scales.dtype)
-            codes = quantized(value.T if self.transposed else value, self.scheme, name)
-            own = {f"{prefix}{key}": x for key, x in codes._asdict().items() if x is not None}
-            state_dict = {key: x for key, x in state_dict.items() if key.startswith(prefix) and key != name} | own
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        misfit = False
+        if own.keys() & state_dict.keys():
+            error_msgs += self._mismatches(state_dict, prefix)
+        elif given is not None:
+            misfit = tuple(getattr(given, "shape", ())) != self._shape
+            state_dict = {key: x for key, x in state_dict.items() if key.startswith(prefix) and key != name}
+            if misfit:
+                found = getattr(given, "shape", type(given).__name__)
+                error_msgs.append(
+                    f"size mismatch for {name}: the checkpoint has {found}, the quantised layer is of {self._shape}."
+                )
+            else:
+                value = given if isinstance(given, Tensor) else tensor(np.asarray(given))
+                value = value.to(self.packed.device, self.scales.dtype)
+                codes = quantized(value.T if self.transposed else value, self.scheme, name)
+                state_dict |= {f"{prefix}{key}": x for key, x in codes._asdict().items() if x is not None}
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        if misfit:  # which is said above
+            missing_keys[:] = [key for key in missing_keys if key not in own]
+
+    def _mismatches(self, state_dict: dict[str, Any], prefix: str) -> list[str]:
+        """Why codes of a state dict are other numbers here, where they fit by their shapes."""
+        problems: list[str] = []
+        words = state_dict.get(f"{prefix}packed")
+        if words is not None and "int" not in str(getattr(words, "dtype", "int")):
+            problems.append(
+                f"{prefix}packed is of {words.dtype}: packed codes are int32, which floats do not hold. Hint: cast only the floats of a state dict."
+            )
+        names = {key: x is not None for key, x in self.codes._asdict().items()}
+        if any((f"{prefix}{key}" in state_dict) != here for key, here in names.items()):
+            wanted = ", ".join(key for key, here in names.items() if here)
+            problems.append(
+                f"{prefix}packed stands for other numbers here: a layer of {self._scheme_repr()} takes {wanted}, all together. "
+                "Hint: sg.quantize() as the model that was saved."
+            )
+        return problems
 
     @property
     def _shape(self) -> tuple[int, int]:

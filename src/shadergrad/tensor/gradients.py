@@ -18,6 +18,7 @@ from ..errors import (
     DTypeError,
     ShapeError,
 )
+from ..graph.composition import unpacks
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
 from .backpropagation import backward
@@ -215,6 +216,10 @@ class GradientTensor(TensorBase):
             raise ArgumentTypeError(f"data has to be a Tensor, not {type_name(value)}.")
         if self._is_the_same_memory(value):  # as after p.data += 1
             return
+        if unpacks(self._node):
+            raise AutogradError(
+                "[data] a quantised weight is computed from packed integers, and cannot be set. Hint: load_state_dict() takes floats."
+            )
         before, after = self._node, without_history(value._node)
         if before.requires_grad and (after.dtype.category < 2 or (after.shape != before.shape and not self.is_leaf)):
             raise AutogradError(

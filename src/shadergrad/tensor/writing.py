@@ -113,8 +113,12 @@ class WritableTensor(ReadableTensor):
                     "Hint: make the view outside no_grad, or write to it within."
                 )
 
+    def _is_unpacked(self) -> bool:
+        """Whether it is, or shares memory with, numbers that nobody keeps: a quantised weight, or a view of one."""
+        return unpacks(self._node) or (self._shared is not None and unpacks(self._shared.storage.node))
+
     def _check_memory(self, what: str) -> None:
-        if unpacks(self._node):
+        if self._is_unpacked():
             raise AutogradError(
                 f"[{what}] a quantised weight is computed from packed integers: what is written would be lost. Hint: clone() it first."
             )
