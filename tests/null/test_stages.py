@@ -27,6 +27,8 @@ class Doubling:
         self.most = max(self.most, len(self.under_way))
         return number, 2 * array
 
+    casts = False
+
     def is_done(self, started: Any) -> bool:
         return self.is_fast
 

@@ -21,7 +21,8 @@ class Channel(Protocol):
     it takes halves."""
 
     @property
-    def casts(self) -> bool: ...
+    def casts(self) -> bool:
+        raise NotImplementedError
 
     def start(self, array: np.ndarray, number: int) -> Any:
         """Begin with an array, which it may write to. Gives what finish takes."""
