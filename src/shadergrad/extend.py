@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PORTABLE",
     "CheckError",
+    "Javascript",
     "Limits",
     "Operation",
     "Shader",
@@ -145,6 +146,20 @@ class Shader:
             raise CompileError("[Shader] the body is empty; it must write `result`.")
 
 
+class Javascript(NamedTuple):
+    """An operation in plain JavaScript.
+
+    function: `(o, a, b) => { … }`, which writes the result into o; o and the inputs are typed arrays in row-major order, of 32-bit numbers,
+    or of bytes for bools. preamble: functions that it calls, the same text for all operations that share them.
+
+    >>> sg.extend.Javascript("(o, x) => { for (let k = 0; k < x.length; k++) o[k] = 3 * x[k]; }").preamble
+    ''
+    """
+
+    function: str
+    preamble: str = ""
+
+
 class Operation:
     """An operation on tensors whose shader is written by hand. Subclasses are frozen dataclasses of its parameters.
 
@@ -211,6 +226,10 @@ class Operation:
         It runs when a graph is compiled. Nothing is computed yet: it reads no values, changes no tensor, draws no random
         numbers, and makes no tensor of data; all that it needs is handed in.
         """
+        return None
+
+    def javascript(self, *args: Any, **kwargs: Any) -> Javascript | None:
+        """Of inputs, each a Spec: the same in JavaScript, for pages of browsers without a GPU; None for one that needs a GPU there."""
         return None
 
     def gradient(self, *args: Any, **kwargs: Any) -> Any:

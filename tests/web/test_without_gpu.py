@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import shadergrad.nn.functional as F
 from shadergrad import nn
 from shadergrad.data import load_digits
 
-from .steps import BATCH, digit_batches, digits, sequences
-from .test_pages import figure, opened, wait_for_steps
+from .steps import BATCH, automaton, digit_batches, digits, sequences
+from .test_pages import automaton_page, figure, opened, wait_for_steps
 
 NO_WEBGPU = "Object.defineProperty(navigator, 'gpu', {value: undefined});\n"
 NO_ADAPTER = "navigator.gpu.requestAdapter = async () => null;\n"
@@ -169,3 +170,61 @@ def test_a_page_whose_step_javascript_cannot_say_tells_both_reasons(visit: Any, 
     said = page.inner_text("#status")
     assert "offers no WebGPU here" in said
     assert re.search(r"cannot train on the CPU either: .*[Ss]ort.* cannot be written in JavaScript yet", said)
+
+
+@pytest.mark.parametrize("name", ["checkerboard", "lizard"])
+def test_an_automaton_trains_on_the_pages_cpu_as_on_the_cpu_device(visit: Any, tmp_path: Path, name: str) -> None:
+    """Its own kernels have JavaScript, too: periodic and with zeros around, with and without masks, the soft and the hard rule."""
+    training = automaton(name=name)
+    automaton_page(name, training, tmp_path)
+    assert json.loads((tmp_path / "page.json").read_text())["cpu"] == ""
+    without(tmp_path)
+    page = opened(visit, tmp_path, path="index.html#run=0")
+    there = page.evaluate(
+        """async () => {
+          const {CpuProgram} = await import(new URL('cpu.js', location.href));
+          const {readTensors} = await import(new URL('runtime.js', location.href));
+          const {Batches} = await import(new URL('batches.js', location.href));
+          const data = readTensors(await (await fetch('data.safetensors')).arrayBuffer());
+          const step = await CpuProgram.load('step.json');
+          const batches = new Batches(step.arguments, data, true);
+          const found = [];
+          for (let k = 0; k < 8; k++) found.push(await step.run(batches.next()));
+          return found.map((row) => [row['soft loss'], row['hard loss']]);
+        }"""
+    )
+    update = sg.compile(training.update)
+    here = np.array([[v.item() for v in update(*training.batch())] for _ in range(8)])
+    np.testing.assert_allclose(there, here, rtol=1e-4, atol=1e-4)
+    page.wait_for_function("() => /step [1-9]/.test(document.querySelector('canvas + .legend').textContent)")
+
+
+def test_an_operation_of_ones_own_may_have_javascript(visit: Any, tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Tripled(sg.extend.Operation):
+        arguments = ("x",)
+
+        def infer(self, x: sg.extend.Spec) -> sg.extend.Spec:
+            return x
+
+        def numpy(self, x: np.ndarray) -> np.ndarray:
+            return 3 * x
+
+        def shader(self, limits: Any, x: sg.extend.Spec) -> sg.extend.Shader:
+            body = f"let t = wg * 64 + i32(lid);\nif (t < {x.size}) {{ result[t] = 3.0 * x[t]; }}"
+            return sg.extend.Shader(body, threads=64, workgroups=-(-x.size // 64))
+
+        def javascript(self, x: sg.extend.Spec) -> sg.extend.Javascript:
+            text = "(o, x) => { for (let k = 0; k < x.length; k++) o[k] = three() * x[k]; }"
+            return sg.extend.Javascript(text, "const three = () => 3;")
+
+    step = sg.compile(lambda x: Tripled()(x.T).sum(1))
+    sg.web.export(step, tmp_path, sg.ones(2, 3))
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
+    found = visit(tmp_path, "blank.html").evaluate(
+        """async () => {
+          const {CpuProgram} = await import(new URL('cpu.js', location.href));
+          return [...(await (await CpuProgram.load('step.json')).run({x: [1, 2, 3, 4, 5, 6]})).result];
+        }"""
+    )
+    assert found == [15, 21, 27]

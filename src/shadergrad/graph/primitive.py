@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -131,6 +132,19 @@ def named(name: str, *parameters: Any) -> Any:
 _parameters: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDictionary()
 
 
+_kept: list[list[Any]] = []  # what `keeping` collects, the innermost last
+
+
+@contextmanager
+def keeping() -> Iterator[list[Any]]:
+    """A list of the objects that primitives described meanwhile have as parameters: who holds it can have `from_data` find them."""
+    _kept.append([])
+    try:
+        yield _kept[-1]
+    finally:
+        _kept.pop()
+
+
 def to_data(primitive: Primitive) -> dict[str, Any]:
     """A primitive as plain data: its class and its parameters by name. A parameter that is an object (an operation of
     extend.py) is stored by name, and `from_data` finds it while this process holds it.
@@ -173,6 +187,8 @@ def _plain(value: Any) -> Any:
         ) from None
     while _parameters.setdefault((kind, f"{digest}-{number}"), value) != value:  # unlike, though they read alike
         number += 1
+    if _kept:
+        _kept[-1].append(_parameters[kind, f"{digest}-{number}"])
     return {"object": kind, "digest": f"{digest}-{number}"}
 
 

@@ -7,7 +7,7 @@ them. The guard is tests/device/test_portable_steps.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,17 @@ class PortableStep:
     plan: for WebGPU's default limits. arguments: the example's, by name.
     """
 
-    def __init__(self, replay: Replay, watch: Trace, tensors: list[Tensor], on_gpu: bool = True) -> None:
-        """on_gpu: whether the runner is a page, which lacks some dtypes, and is to do all that a call does."""
+    def __init__(
+        self,
+        replay: Replay,
+        watch: Trace,
+        tensors: list[Tensor],
+        on_gpu: bool = True,
+        operations: Sequence[Any] = (),
+    ) -> None:
+        """on_gpu: whether the runner is a page, which lacks some dtypes, and is to do all that a call does. operations: those that
+        the plan names, which are found while someone holds them."""
+        self._operations = tuple(operations)
         _refuse_python(replay, on_gpu)
         self.plan: Plan = replay.plan
         self._holders = list(replay.bind(tensors))

@@ -20,6 +20,7 @@ from ..drive import execute
 from ..drive.tracing import current
 from ..errors import CompileError
 from ..graph import node as nodes
+from ..graph.primitive import keeping
 from ..plan import Explanation, Plan
 from ..system import interrupts
 from ..target import NUMPY, PORTABLE, Target
@@ -264,7 +265,9 @@ class CompiledStep(Generic[P, R]):
     def _planned(self, target: Target, args: Any, kwargs: Any) -> PortableStep:
         with execute.lock:
             _, tensors = _describe(args, kwargs)
-            return PortableStep(*capture(self._function, args, kwargs, tensors, target), tensors)
+            with keeping() as operations:
+                replay, watch = capture(self._function, args, kwargs, tensors, target)
+            return PortableStep(replay, watch, tensors, operations=operations)
 
     def _ran_last(self, what: str) -> tuple[Any, Replay]:
         if self._latest is None:

@@ -15,6 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..extend import Spec
+from ..graph.primitive import from_data
 from ..plan import Label
 from ..primitives.attention import kept_from, place_of_result
 from ..run.portable import PortableStep
@@ -29,7 +31,7 @@ def render(step: PortableStep, labels: Sequence[Label]) -> str:
     """The module. labels: what its outputs are, of which two may be one array. Raises a WebError that names unsupported operations."""
     plan = step.plan
     kernels = [plan.kernels[d.kernel] for d in plan.dispatches]
-    unknown = {k.name if k.primitive == "OperationCall" else k.primitive for k in kernels if k.primitive not in KNOWN}
+    unknown = {k.primitive for k in kernels} - KNOWN
     if unknown:
         raise WebError(f"{', '.join(sorted(unknown))} cannot be written in JavaScript yet.")
     return _Writer(plan).text(labels)
@@ -42,6 +44,7 @@ class _Writer:
         self.functions: dict[str, str] = {}  # name by text
         self.made: list[str] = []  # arrays
         self.calls: list[str] = []
+        self.preambles: dict[str, None] = {}  # of operations, in order
 
     def text(self, labels: Sequence[Label]) -> str:
         for row in self.plan.inputs:
@@ -59,19 +62,22 @@ class _Writer:
             elif key in inputs:
                 carried.append([self.kept(view, inputs).memory, inputs[key]])
         functions = "\n".join(f"const {name} = {text};" for text, name in self.functions.items())
-        newline = "\n  "
+        newline, arrays = "\n", ",\n".join(self.made).replace("new Float32Array(", "F(")
+        preambles = "\n".join(self.preambles)
         helpers = "\n".join(text for name, text in HELPERS.items() if f"{name}(" in functions)
         return f"""// A training step, node by node, on typed arrays. Written by shadergrad.
 {helpers}
+{preambles}
 {functions}
 const INPUTS = {json.dumps(inputs)};
 const CARRIED = {json.dumps(carried)};
 const RESULTS = {json.dumps(results)};
+const F = (n) => new Float32Array(n);
 const t = [
-  {f",{newline}".join(self.made)},
+{arrays},
 ];
 function nodes() {{
-  {newline.join(self.calls)}
+{newline.join(self.calls)}
 }}
 export function load(state) {{
   for (const [key, at] of Object.entries(INPUTS)) if (state.has(key)) t[at] = state.get(key).data;
@@ -148,6 +154,9 @@ export function load(state) {{
             self.loop(out, views, OTHERWISE.get((name, dtype), (UNARY | BINARY)[name]))
         elif name in REDUCE:
             self._reduce(out, views[0], *REDUCE[name], parameters["axes"])
+        elif name == OPERATION:
+            specs = [Spec(view.shape, self.plan.buffers[k].dtype) for view, k in zip(views, read, strict=True)]
+            self._operation(out, views, specs, from_data({"primitive": name, **parameters}))
         else:
             getattr(self, f"_{name.lower()}")(out, *views, **parameters)
 
@@ -371,6 +380,13 @@ export function load(state) {{
         body = f"{_loops(out.shape)} {{ {sums} }}"
         self.call(f"(o, A, W) => {{ {body} }}", out, x, w)
 
+    def _operation(self, out: View, views: Sequence[View], specs: Sequence[Spec], call: Any) -> None:
+        found = call.operation.javascript(*specs)
+        if found is None:
+            raise WebError(f"{call.name} cannot be written in JavaScript yet.")
+        self.preambles[found.preamble] = None
+        self.call(found.function, out, *map(self.packed, views))
+
     def _gather(self, out: View, a: View, places: View, axis: int) -> None:
         index = _indices(out.shape)
         at = a.at([*index[:axis], f"P[{places.at(index)}]", *index[axis + 1 :]])
@@ -412,9 +428,10 @@ export function load(state) {{
         self.call(f"(o, A, B) => {{ {body} }}", out, a, b)
 
 
+OPERATION = "OperationCall"  # of extend.py
 VIEWS = frozenset({"Reshape", "Expand", "Permute", "InRange", "Slice", "Flip", "Window"})
 MADE = {"Constant", "Iota", "Where", "Gather", "ScatterAdd", "Cat", "Pad", "Fold", "Conv", "Dot", "Bitcast", "Threefry"}
-MADE |= {"Attention", "AttentionGradient"}
+MADE |= {"Attention", "AttentionGradient", OPERATION}
 KNOWN = VIEWS | UNARY.keys() | BINARY.keys() | REDUCE.keys() | MADE
 
 

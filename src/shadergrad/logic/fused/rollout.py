@@ -6,8 +6,11 @@ keeps only states for the backward pass.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +18,22 @@ import numpy as np
 import shadergrad as sg
 
 from ...errors import AutogradError
-from ...extend import Spec
+from ...extend import Javascript, Spec
 from .cell import PATCH, CellCall
 from .reference import NumpyCell
 from .shader import CellStep, CellStepGradient
+
+
+@cache
+def _script() -> str:
+    return Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+
+
+def _closure(call: CellCall, body: str, **more: Any) -> str:
+    """A function of the result and the inputs, with the sizes and the fixed wires of a call as `of`."""
+    names = ("channels", "kernels", "perception", "widths", "height", "width", "periodic")
+    of = {name: getattr(call, name) for name in names} | more
+    return f"((of) => (o, ...x) => {body})({json.dumps(of, separators=(',', ':'))})"
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,10 @@ class Rollout(CellCall):
         for step in range(self.steps):
             states.append(cell.forward(states[-1], None if mask is None else mask[step][..., None]))
         return states
+
+    def javascript(self, *inputs):
+        masked = "x[4]" if self.masked else "null"
+        return Javascript(_closure(self, f"rollout(of, o, x[0], x[1], x[2], {masked})", steps=self.steps), _script())
 
     def gradient(self, g, result, *inputs):
         state, coefficients, *rest = inputs
@@ -104,6 +123,11 @@ class RolloutGradient(CellCall):
         if total is None:
             return np.zeros((self.gates, 4), state.dtype)
         return np.concatenate([s.T for s in total])
+
+    def javascript(self, *inputs):
+        masked, last = ("x[4]", "x[5]") if self.masked else ("null", "x[4]")
+        call = f"rolloutGradient(of, o, x[0], x[1], x[2], {masked}, {last})"
+        return Javascript(_closure(self, call, steps=self.steps, of_state=self.of_state), _script())
 
     def gradient(self, g, result, *inputs):
         raise AutogradError("[rollout] second derivatives need the layers one by one: LogicCA(fused=False).")

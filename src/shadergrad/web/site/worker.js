@@ -2,7 +2,6 @@
 // {id, error}, and {event} now and then while it trains.
 
 import { Batches } from "./batches.js";
-import { CpuProgram } from "./cpu.js";
 import { NoGpuError, Program, ShadergradError, readTensors } from "./runtime.js";
 
 const REPORT_EVERY = 120; // milliseconds between two reports of a training
@@ -38,8 +37,9 @@ const calls = {
     ]);
     initial = file;
     if (given) for (const [name, tensor] of readTensors(given)) data.set(name, tensor);
+    let kind = Program;
     const load = (/** @type {string} */ name) =>
-      (noGpu ? CpuProgram : Program).load(new URL(`${name}.json`, base), {
+      kind.load(new URL(`${name}.json`, base), {
         ...options,
         state: initial,
         share: programs.step,
@@ -49,10 +49,11 @@ const calls = {
         },
         onkernel: name === "step" ? (compiled, of) => tell({ event: "kernel", compiled, of }) : undefined,
       });
-    programs.step = await load("step").catch((error) => {
+    programs.step = await load("step").catch(async (error) => {
       if (!(error instanceof NoGpuError)) throw error;
       noGpu = error.message.replace(/^\[load\] /, "");
       if (page.cpu !== "") throw new ShadergradError(`${error.message} The page cannot train on the CPU either: ${page.cpu ?? "it was exported by an older version."}`);
+      ({ CpuProgram: kind } = await import("./cpu.js"));
       return load("step");
     });
     batches = new Batches(programs.step.arguments, data, Boolean(page.settings.whole_batches));
