@@ -70,6 +70,8 @@ MODELS: dict[str, tuple[Any, tuple[sg.Tensor, ...], Any, list[tuple[sg.Tensor, .
     "mlp": (nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2)), (sg.randn(3, 4),), (N,), [(sg.randn(1, 4),), (sg.randn(9, 4),)]),
     "cnn": (CNN, (sg.randn(2, 3, 16, 16),), (N,), [(sg.randn(5, 3, 16, 16),)]),
     "a picture of any size": (CNN[:5], (sg.randn(2, 3, 16, 16),), ({0: "n", 2: "h", 3: "w"},), [(sg.randn(1, 3, 21, 12),)]),
+    "means of windows": (nn.AvgPool2d(2), (sg.randn(2, 3, 9, 11),), ({2: "h", 3: "w"},), [(sg.randn(2, 3, 25, 12),), (sg.randn(2, 3, 2, 3),)]),
+    "a limit beyond the sample": (lambda x: x * 2 if len(x) > 9 else x, (sg.randn(3, 4),), ({0: Dim("n", max=9)},), [(sg.randn(9, 4),)]),
     "groups": (nn.Conv2d(4, 8, 3, padding=2, dilation=2, groups=2), (sg.randn(2, 4, 9, 9),), (N,), [(sg.randn(3, 4, 9, 9),)]),
     "transposed": (
         nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), (sg.randn(2, 4, 5, 5),), (N,), [(sg.randn(3, 4, 5, 5),)],
@@ -212,6 +214,11 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "an unknown input": (nn.ReLU(), {"dynamic_axes": {"y": {0: "n"}}}, r"names 'y', but inputs and outputs are input, output"),
     "too many names": (nn.ReLU(), {"input_names": ["a", "b"]}, r"2 input names are given, for 1"),
     "too few sizes": (nn.ReLU(), {"dynamic_shapes": ({0: Dim("n", min=5, max=6)},)}, r"sizes 5 to 6: too few"),
+    "numbers of Python that follow a size": (lambda x: x * sg.tensor([float(len(x))] * 4), {"dynamic_shapes": (N,)}, r"tensor of Python's numbers.*at test_onnx.py"),
+    "arrays of another size": (lambda x: sg.hann_window(len(x)) @ x, {"dynamic_shapes": (N,)}, r"tensor of Python's numbers"),
+    "weights of an interpolation": (lambda x: F.interpolate(x[None, None], scale_factor=2, mode="bilinear"), {"dynamic_shapes": (N,)}, "Python's numbers"),
+    "a branch beyond the sample": (lambda x: x * 2 if len(x) > 9 else x, {"dynamic_shapes": (N,)}, r"other operations"),
+    "a least size beyond the sample": (lambda x: x.repeat(1, 2).diagonal(), {"dynamic_shapes": (N,)}, r"no formula"),
     "limits": (nn.ReLU(), {"dynamic_shapes": ({0: Dim("n", max=5)},)}, r"'n' has size 6 in input 0"),
 }  # fmt: skip
 

@@ -105,6 +105,15 @@ class Dynamic:
             {name: n * _at(PRIMES, k + shift) for shift, (name, n) in enumerate(sample.items())} for k in range(CALLS)
         ]
 
+    def beyond(self, shapes: Sequence[Sequence[int]]) -> Sizes:
+        """Larger sizes than those of the sample, within the limits, and different ones for different names where there are."""
+        found: dict[str, int] = {}
+        for shift, ((number, axis), name) in enumerate(self.names.items()):
+            high = self.limits[name][1]
+            larger = 2 * max(shapes[number][axis], PRIMES[CALLS]) + 2 * shift + 1
+            found.setdefault(name, larger if high is None else min(high, larger))
+        return found
+
 
 def _at(values: Sequence[int], k: int) -> int:
     return values[k % len(values)]

@@ -20,6 +20,7 @@ from ..plan import Plan
 from ..primitives.random import Threefry
 from ..primitives.views import Pad, Slice
 from ..primitives.window import Window
+from ..run.portable import PortableStep
 from ..run.step import node_by_node
 from ..tensor import Tensor
 from .errors import OnnxError
@@ -50,13 +51,15 @@ class Operation:
 
 @dataclass(frozen=True)
 class Captured:
-    """inputs: the rows of the tensors, in their order. held: of other inputs, name and value by row. outputs: rows."""
+    """inputs: the rows of the tensors, in their order. held: of other inputs, name and value by row. outputs: rows.
+    varying: the rows of `held` that are another value in another call, and where they are used: no file may need them."""
 
     rows: list[Row]
     operations: list[Operation]
     inputs: list[int]
     held: dict[int, tuple[str, np.ndarray]]
     outputs: list[int]
+    varying: dict[int, str]
 
 
 def captured(function: Callable[..., Any], tensors: Sequence[Sequence[Tensor]], calls: Sequence[Sizes]) -> Captured:
@@ -94,7 +97,30 @@ def captured(function: Callable[..., Any], tensors: Sequence[Sequence[Tensor]], 
     ]
     count = len(tensors[0])
     held = {row: (name, value) for row, name, value in first.held() if row not in plan.inputs[:count]}
-    return Captured(rows, operations, list(plan.inputs[:count]), held, list(plan.outputs))
+    return Captured(rows, operations, list(plan.inputs[:count]), held, list(plan.outputs), _varying(held, steps[1:]))
+
+
+def _varying(held: dict[int, tuple[str, np.ndarray]], steps: Sequence[PortableStep]) -> dict[int, str]:
+    """The rows of tensors that the model makes of Python's numbers and that are others in other calls, with the place of their first use.
+    Those that repeat one number in all calls, as what a mean of windows divides by does, become one element in `held`."""
+    found: dict[int, str] = {}
+    for step in steps:
+        for row, _, value in step.held("constant"):
+            name, first = held.get(row, ("", value))
+            if first.shape == value.shape and first.tobytes() == value.tobytes():
+                continue
+            if (
+                value.size
+                and first.size
+                and first.ndim == value.ndim
+                and (value == first.flat[0]).all()
+                and (first == first.flat[0]).all()
+            ):
+                held[row] = (name, first.reshape(-1)[:1].reshape((1,) * first.ndim))
+            else:
+                readers = zip(step.plan.dispatches, step.plan.notes, strict=True)
+                found[row] = place(next((note.origin for d, note in readers if row in d.buffers), None))
+    return found
 
 
 def _note_ends(slices: Sequence[dict[str, Any]], shapes: Sequence[tuple[int, ...]]) -> None:

@@ -209,8 +209,7 @@ def _capture(function: Callable[..., Any], tensors: Sequence[Tensor], dynamic: D
     for axes in (dynamic, dynamic.merged(shapes)) if dynamic.unnamed else (dynamic,):
         for trial in axes.trials(shapes):
             try:
-                given = [[_sized(t, k, axes, sizes) for k, t in enumerate(tensors)] for sizes in trial]
-                return captured(function, given, trial), axes
+                return _captured_beyond(function, tensors, axes, trial), axes
             except CompileError as error:
                 raise OnnxError(f"[onnx] the model does what no file can: {error}") from error
             except OnnxError:
@@ -227,6 +226,24 @@ def _capture(function: Callable[..., Any], tensors: Sequence[Tensor], dynamic: D
         f"[onnx] the model does not take other sizes of the dynamic axes ({sizes}): {reason}. Hint: one name for axes that must have one size; "
         "Dim(name, min=, max=) says which sizes there are; or export it with fixed sizes."
     ) from failed
+
+
+def _captured_beyond(
+    function: Callable[..., Any], tensors: Sequence[Tensor], axes: Dynamic, trial: Sequence[Sizes]
+) -> Captured:
+    """The graph for the sizes of a trial, and for larger ones than the sample's, unless the model does not take those."""
+
+    def at(calls: Sequence[Sizes]) -> Captured:
+        return captured(function, [[_sized(t, k, axes, of) for k, t in enumerate(tensors)] for of in calls], calls)
+
+    if not axes.names:
+        return at(trial)
+    try:
+        return at([*trial, axes.beyond([t.shape for t in tensors])])
+    except (CompileError, OnnxError):
+        raise
+    except Exception:  # as where there are no more positions
+        return at(trial)
 
 
 def _sized(t: Tensor, number: int, dynamic: Dynamic, sizes: Sizes) -> Tensor:
@@ -261,12 +278,18 @@ def _program(
             name += "_"
         taken.add(name)
         held.append((name, graph.rows[row].dtype, array))
-        values[row] = w.value(name, graph.rows[row].shape, graph.rows[row].dtype)
+        values[row] = Value(name, array.shape, graph.rows[row].shape, graph.rows[row].dtype)
     for operation in graph.operations:
         values[operation.gives] = _applied(w, operation, [values[row] for row in operation.reads], graph)
     found = [w.full(values[row]) for row in graph.outputs]
     made = _needed(w, found, outputs)
     used = {name for n in made for name in n.input}
+    for row, used_at in graph.varying.items():
+        if values[row].name in used:
+            raise OnnxError(
+                f"[onnx] the model makes a tensor of Python's numbers ({graph.held[row][0]}), used{used_at}, and another one for other sizes of "
+                "the dynamic axes. Hint: compute it of tensors, as sg.arange() does, or export the model with fixed sizes."
+            )
     initializers = [_tensor(w, name, array, dtype) for name, dtype, array in held if name in used]
     initializers += [w.onnx.numpy_helper.from_array(a, name) for name, a in w.initializers.items() if name in used]
     rows = [graph.rows[row] for row in graph.inputs]

@@ -133,10 +133,12 @@ class PortableStep:
             for group in optimizer.param_groups:
                 group.adopt(tensor, value)
 
-    def held(self) -> Iterator[tuple[int, str, np.ndarray]]:
-        """Row, name and value of each input, in order."""
-        values = (value for _, value in self._values())
-        return ((row, self.plan.buffers[row].name, v) for row, v in zip(self.plan.inputs, values, strict=True))
+    def held(self, role: str = "") -> Iterator[tuple[int, str, np.ndarray]]:
+        """Row, name and value of each input, in order; role: of those alone that have it."""
+        self._draws.ready()
+        for row, (spec, holder) in zip(self.plan.inputs, self._inputs(), strict=True):
+            if role in ("", spec.role):
+                yield row, spec.name, execute.download(holder._node)
 
     def _inputs(self) -> list[tuple[BufferSpec, Any]]:
         return [(self.plan.buffers[row], h) for row, h in zip(self.plan.inputs, self._holders, strict=True)]
