@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import io
 import re
@@ -228,6 +229,42 @@ def test_what_cannot_be_exported_is_refused_in_words(name: str) -> None:
     model, options, words = REFUSED[name]
     with pytest.raises(sg.onnx.OnnxError, match=re.compile(words, re.DOTALL)):
         sg.onnx.export(model, x, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"model": x}, "'model' must be nn.Module or a function"),
+        ({"path": io.BytesIO()}, "'path' must be a path"),
+        ({"opset_version": "18"}, "'opset_version' must be int"),
+        ({"input_names": "x"}, "input_names is 'x'"),
+        ({"input_names": [1]}, r"input_names is \[1\]"),
+        ({"output_names": [""]}, r"output_names is \[''\]"),
+        ({"input_names": ["a"], "output_names": ["a"]}, "both called a"),
+        ({"dynamic_axes": "n"}, "'dynamic_axes' must be a dict"),
+        ({"dynamic_axes": {"input": "n"}}, "must be a dict of axes and names"),
+        ({"dynamic_axes": {"input": 0}}, "must be a dict of axes and names"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_in_words(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(sg.ShadergradError, match=words):
+        sg.onnx.export(options.pop("model", nn.ReLU()), x, **options)
+
+
+def test_a_program_takes_the_dtypes_and_sizes_it_was_exported_for() -> None:
+    program = sg.onnx.export(lambda x, k: x * k, (x, sg.tensor(2)), dynamic_axes={"x": [0]})
+    k = sg.tensor(3)
+    assert program(x[:2], k)[0].shape == (2, 4)
+    for inputs, words in {
+        "a dtype": ((x, sg.tensor(2.5)), "k is float32, and the program takes int"),
+        "a size": ((x[:, :3], k), r"x is \(6, 3\), and the program takes \(x_dynamic_axes_1, 4\)"),
+        "a rank": ((x[0], k), r"x is \(4,\)"),
+    }.values():
+        with pytest.raises(sg.onnx.OnnxError, match=words):
+            program(*inputs)
+    assert (copy.deepcopy(program)(x, k)[0] == program(x, k)[0]).all().item()
+    with pytest.raises(sg.onnx.OnnxError, match="sizes of 5 to 3"):
+        Dim("n", min=5, max=3)
 
 
 def test_changed_buffers_are_refused() -> None:

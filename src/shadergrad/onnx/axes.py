@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..arguments import refuse, whole
 from ..tensor import Tensor
 from .errors import OnnxError
 from .sizes import Sizes
@@ -31,8 +32,13 @@ class Dim:
     STATIC: Any
 
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
+        if not isinstance(name, str):
+            refuse("Dim", "name", name, "str")
         self.__name__ = name
-        self.min, self.max = 1 if min is None else min, max
+        self.min = 1 if min is None else whole("Dim", "min", min, 0)
+        self.max = None if max is None else whole("Dim", "max", max)
+        if self.max is not None and self.max < self.min:
+            raise OnnxError(f"[onnx] Dim({name!r}) has sizes of {self.min} to {self.max}: there are none.")
 
     def __repr__(self) -> str:
         return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
@@ -139,8 +145,12 @@ def from_axes(
 
     Raises OnnxError for names and axes that there are not.
     """
+    if not isinstance(dynamic_axes, Mapping):
+        refuse("export", "dynamic_axes", dynamic_axes, "a dict: {input: {axis: name}} or {input: [axes]}")
     made = Dynamic()
     for name, wanted in dynamic_axes.items():
+        if isinstance(wanted, str) or not isinstance(wanted, Mapping | Sequence):
+            refuse("export", f"dynamic_axes[{name!r}]", wanted, "a dict of axes and names, or a list of axes")
         if name not in (*inputs, *outputs):
             raise OnnxError(
                 f"[onnx] dynamic_axes names {name!r}, but inputs and outputs are {', '.join((*inputs, *outputs))}."

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import refuse, whole
 from ..compiled_module import CompiledModule
 from ..errors import CompileError
 from ..graph import node as nodes
@@ -80,6 +81,12 @@ def export(
     shadergrad.Size([7, 3])
     """
     onnx = require("onnx", "onnx", "export to ONNX")
+    if not callable(model):
+        refuse("export", "model", model, "nn.Module or a function of tensors")
+    if path is not None and not isinstance(path, str | os.PathLike):
+        refuse(
+            "export", "path", path, "a path. Hint: file.write(program.model_proto.SerializeToString()) for an open file"
+        )
     opset = _opset(opset_version, onnx)
     model = _unwrapped(model)
     args, kwargs = _arguments(args, kwargs)
@@ -97,6 +104,10 @@ def export(
         with _composed_attention() if dynamic.names else nullcontext():
             graph, dynamic = _capture(function, tensors, dynamic)
         outputs = _names([re.sub(r"^result", "output", r) for r in results], output_names, "output")
+        if both := {*inputs} & {*outputs}:
+            raise OnnxError(
+                f"[onnx] inputs and outputs are both called {', '.join(sorted(both))}. Hint: output_names=[...] gives others."
+            )
         program = _program(graph, inputs, outputs, dynamic, opset, keep_initializers_as_inputs)
         if verify:
             _verify(program, function, tensors)
@@ -107,7 +118,7 @@ def export(
 
 def _opset(wanted: int | None, onnx: Any) -> int:
     low, high = OPSETS[0], min(OPSETS[1], onnx.defs.onnx_opset_version())
-    opset = OPSET if wanted is None else wanted
+    opset = OPSET if wanted is None else whole("export", "opset_version", wanted)
     if not low <= opset <= high:
         raise OnnxError(f"[onnx] opset_version is {opset}; programs are written for {low} to {high}.")
     return opset
@@ -129,7 +140,11 @@ def _arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
 
 def _names(found: Sequence[str], given: Sequence[str] | None, kind: str) -> list[str]:
     """Names for inputs or outputs: those that are given, then those that were found, in letters and digits, each once."""
+    if isinstance(given, str) or not all(isinstance(name, str) and name for name in given or ()):
+        raise OnnxError(f"[onnx] {kind}_names is {given!r}. Hint: a list of names, one for each tensor.")
     given = list(given or ())
+    if len({*given}) < len(given):
+        raise OnnxError(f"[onnx] {kind}_names has a name twice: {given}.")
     if len(given) > len(found):
         raise OnnxError(f"[onnx] {len(given)} {kind} names are given, for {len(found)} {kind}s.")
     names: list[str] = []

@@ -59,7 +59,7 @@ class OnnxProgram:
     def __call__(self, *args: Tensor) -> list[Tensor]:
         """The outputs of onnxruntime for these inputs, in the order of `input_names`, on the cpu device.
 
-        Raises OnnxError for another number of them.
+        Raises OnnxError for another number of them, other dtypes, and other sizes where these are fixed.
         """
         if len(args) != len(self.input_names):
             raise OnnxError(
@@ -74,12 +74,29 @@ class OnnxProgram:
             self._session = runtime.InferenceSession(
                 self.model_proto.SerializeToString(), providers=["CPUExecutionProvider"]
             )
+        for name, a, d in zip(self.input_names, args, self._dtypes, strict=True):
+            if isinstance(a, Tensor) and a.dtype is not d:
+                raise OnnxError(
+                    f"[onnx] {name} is {a.dtype.name}, and the program takes {d.name}. Hint: .to(sg.{d.name})."
+                )
         arrays = [
             np.asarray(a.detach().numpy() if isinstance(a, Tensor) else a, d.numpy)
             for a, d in zip(args, self._dtypes, strict=True)
         ]
+        for k, (name, array) in enumerate(zip(self.input_names, arrays, strict=True)):
+            axes = [d.dim_param or d.dim_value for d in self.model_proto.graph.input[k].type.tensor_type.shape.dim]
+            if len(axes) != array.ndim or any(
+                type(n) is int and n != m for n, m in zip(axes, array.shape, strict=True)
+            ):
+                raise OnnxError(
+                    f"[onnx] {name} is {array.shape}, and the program takes ({', '.join(map(str, axes))}). Hint: export with dynamic_axes for axes "
+                    "that vary."
+                )
         found = self._session.run(None, dict(zip(self.input_names, arrays, strict=True)))
         return [tensor(value, device="cpu") for value in found]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_session": None}  # another copy begins its own
 
     def __repr__(self) -> str:
         nodes = len(self.model_proto.graph.node)
