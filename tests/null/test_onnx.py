@@ -71,7 +71,12 @@ MODELS: dict[str, tuple[Any, tuple[sg.Tensor, ...], Any, list[tuple[sg.Tensor, .
     "mlp": (nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2)), (sg.randn(3, 4),), (N,), [(sg.randn(1, 4),), (sg.randn(9, 4),)]),
     "cnn": (CNN, (sg.randn(2, 3, 16, 16),), (N,), [(sg.randn(5, 3, 16, 16),)]),
     "a picture of any size": (CNN[:5], (sg.randn(2, 3, 16, 16),), ({0: "n", 2: "h", 3: "w"},), [(sg.randn(1, 3, 21, 12),)]),
+    "the ends of the numbers": (
+        lambda x, h: (sg.expm1(x), F.elu(x), F.selu(x), F.softplus(x), sg.log1p(x.abs()), F.elu(h)),
+        (sg.tensor([-float("inf"), -200.0, -1.5, -1e-5, 0.0, 1e-8, 80.0, float("inf"), float("nan")]), sg.tensor([-60.0, -24.0, -1.0], dtype=sg.float16)), None, [],
+    ),
     "means of windows": (nn.AvgPool2d(2), (sg.randn(2, 3, 9, 11),), ({2: "h", 3: "w"},), [(sg.randn(2, 3, 25, 12),), (sg.randn(2, 3, 2, 3),)]),
+    "windows that reach over the border": (nn.MaxPool2d(2, 2, ceil_mode=True), (sg.randn(1, 2, 8, 8),), ({2: "h", 3: "w"},), [(sg.randn(1, 2, 9, 12),), (sg.randn(1, 2, 12, 12),)]),
     "a limit beyond the sample": (lambda x: x * 2 if len(x) > 9 else x, (sg.randn(3, 4),), ({0: Dim("n", max=9)},), [(sg.randn(9, 4),)]),
     "groups": (nn.Conv2d(4, 8, 3, padding=2, dilation=2, groups=2), (sg.randn(2, 4, 9, 9),), (N,), [(sg.randn(3, 4, 9, 9),)]),
     "transposed": (
@@ -219,6 +224,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "arrays of another size": (lambda x: sg.hann_window(len(x)) @ x, {"dynamic_shapes": (N,)}, r"tensor of Python's numbers"),
     "weights of an interpolation": (lambda x: F.interpolate(x[None, None], scale_factor=2, mode="bilinear"), {"dynamic_shapes": (N,)}, "Python's numbers"),
     "a branch beyond the sample": (lambda x: x * 2 if len(x) > 9 else x, {"dynamic_shapes": (N,)}, r"other operations"),
+    "a divisor that halves a size": (lambda x: x[:, ::2].mean(1), {"dynamic_shapes": ({0: "n", 1: "t"},)}, r"no formula"),
     "a least size beyond the sample": (lambda x: x.repeat(1, 2).diagonal(), {"dynamic_shapes": (N,)}, r"no formula"),
     "limits": (nn.ReLU(), {"dynamic_shapes": ({0: Dim("n", max=5)},)}, r"'n' has size 6 in input 0"),
 }  # fmt: skip

@@ -15,6 +15,7 @@ from .sizes import Sizes
 
 Axis = tuple[int, int]  # of the inputs which, and which of its axes
 CALLS = 4  # how many sizes of each axis are tried: two give a formula, the others confirm it
+TWELVE = 12
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 
 
@@ -111,12 +112,14 @@ class Dynamic:
             {name: n * _at(PRIMES, k + shift) for shift, (name, n) in enumerate(sample.items())} for k in range(CALLS)
         ]
 
-    def beyond(self, shapes: Sequence[Sequence[int]]) -> Sizes:
-        """Larger sizes than those of the sample, within the limits, and different ones for different names where there are."""
+    def beyond(self, shapes: Sequence[Sequence[int]], trial: Sequence[Sizes]) -> Sizes:
+        """Larger sizes than those of the sample, within the limits, and different ones for different names where there are. They are even
+        where those of a trial are all odd, for halves that are rounded follow other formulas there; then they are multiples of three, too."""
         found: dict[str, int] = {}
         for shift, ((number, axis), name) in enumerate(self.names.items()):
             high = self.limits[name][1]
-            larger = 2 * max(shapes[number][axis], PRIMES[CALLS]) + 2 * shift + 1
+            larger = TWELVE * (2 * max(shapes[number][axis], PRIMES[CALLS]) // TWELVE + 1 + shift)
+            larger += any(call[name] % 2 == 0 for call in trial)
             found.setdefault(name, larger if high is None else min(high, larger))
         return found
 

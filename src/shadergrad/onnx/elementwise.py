@@ -48,9 +48,11 @@ def _atan2(w: Writer, dtype: DType, y: str, x: str) -> str:
 
 
 def _expm1(w: Writer, dtype: DType, x: str) -> str:
-    """2 sinh(x / 2) e ** (x / 2), exact near 0."""
-    half = w.node("Mul", x, w.constant(0.5, dtype))
-    return w.node("Mul", w.node("Mul", w.node("Sinh", half), w.node("Exp", half)), w.constant(2, dtype))
+    """2 sinh(x / 2) e ** (x / 2), exact near 0; elsewhere e ** x - 1, for a large sinh overflows."""
+    half, one = w.constant(0.5, dtype), w.constant(1, dtype)
+    halved = w.node("Mul", x, half)
+    near = w.node("Mul", w.node("Mul", w.node("Sinh", halved), w.node("Exp", halved)), w.constant(2, dtype))
+    return w.node("Where", w.node("Less", w.node("Abs", x), one), near, w.node("Sub", w.node("Exp", x), one))
 
 
 def _log1p(w: Writer, dtype: DType, x: str) -> str:

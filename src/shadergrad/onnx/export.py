@@ -254,7 +254,7 @@ def _captured_beyond(
     if not axes.names:
         return at(trial)
     try:
-        return at([*trial, axes.beyond([t.shape for t in tensors])])
+        return at([*trial, axes.beyond([t.shape for t in tensors], trial)])
     except (CompileError, OnnxError):
         raise
     except Exception:  # as where there are no more positions
