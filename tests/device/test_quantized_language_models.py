@@ -15,6 +15,7 @@ from shadergrad import nn
 from shadergrad.models.gpt import GPT, Config, Sampler
 from shadergrad.quantization import QuantizedEmbedding, QuantizedLinear
 
+pytestmark = pytest.mark.slow  # trainings
 LENGTH, WIDTH = 32, 64
 TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_bytes()
 LETTERS, TOKENS = np.unique(np.frombuffer(TEXT, np.uint8), return_inverse=True)
