@@ -179,6 +179,7 @@ WORDS: dict[str, tuple[set[type], Callable[[Any], Any] | None, str]] = {
     "Callable[P, R]": (set(), _callable, "a function"),
     "Callable[[Any], Any]": (set(), _callable, "a function"),
     "Callable[[Any], None]": (set(), _callable, "a function"),
+    "Callable[[str, Module], bool]": (set(), _callable, "a function of a name and a module"),
     "Tensor": (set(), _tensor, "Tensor"),
     "Sequence[int]": (set(), _ints, "tuple of ints"),
     "Sequence[Sequence[int]]": (set(), _several(_ints), "tuple of tuples of ints"),
@@ -187,8 +188,8 @@ WORDS: dict[str, tuple[set[type], Callable[[Any], Any] | None, str]] = {
 
 
 def _kind(annotation: str) -> Kind | None:
-    """What an annotation admits; None for what a function must look at itself."""
-    if annotation in ("Any", "object"):
+    """What an annotation admits; None for what a function must look at itself: modules stand above this file."""
+    if annotation in ("Any", "object", "M"):
         return None
     parts = [_word(part) for part in annotation.split(" | ")]
     admitted, looks, wanted = zip(*(WORDS[part] for part in parts), strict=True)

@@ -172,6 +172,7 @@ def primitives_in(case: Case) -> set[str]:
 def test_every_primitive_has_a_case_in_the_table() -> None:
     met = set().union(*(primitives_in(c) for c in CASES))
     apart = MADE_BY_RULES | OPENED | VALUELESS | {"Detach", "Alias", "Variable", "Unwindow"}
+    apart |= {"Dequantize"}  # whose words PyTorch has not: tests/device/test_quantization.py
     missing = set(RECORDS) - met - apart
     assert not missing, f"no case in tests/cases.py reaches {sorted(missing)}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..arguments import refuse
+from ..arguments import checked, refuse
 from ..errors import ArgumentError
 from ..nn import Embedding, Linear, Module
 from ..nn.errors import ModuleTypeError
@@ -17,6 +17,7 @@ from .layers import Quantized, QuantizedEmbedding, QuantizedLinear
 M = TypeVar("M", bound=Module)
 
 
+@checked
 def quantize(
     model: M,
     bits: int = 8,
@@ -44,8 +45,6 @@ def quantize(
     """
     if not isinstance(model, Module):
         refuse("quantize", "model", model, "nn.Module")
-    if where is not None and not callable(where):
-        refuse("quantize", "where", where, "a function of a name and a module")
     scheme = Scheme(bits, group_size, symmetric)
     chosen = [
         (name, layer)
