@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -216,6 +217,30 @@ def test_persistent_workers_stay_and_begin_once() -> None:
     while data_threads() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not data_threads()
+
+
+def test_a_worker_whose_last_job_was_dropped_keeps_no_loader() -> None:
+    """It waits for another job, which may never come."""
+    gate, begun = threading.Event(), threading.Event()
+
+    class Slow(Held):
+        def __getitem__(self, index: int) -> Any:
+            begun.set()
+            gate.wait(20)
+            return super().__getitem__(index)
+
+    kept = DataLoader(Slow(), 2, num_workers=2, persistent_workers=True)
+    batches = iter(kept)
+    begun.wait(20)
+    alive = weakref.ref(kept.dataset)
+    del batches  # its jobs that have not begun are dropped
+    gate.set()
+    deadline = time.monotonic() + 20
+    del kept
+    while alive() is not None and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.01)
+    assert alive() is None
 
 
 def test_out_of_order_a_slow_batch_holds_up_no_other() -> None:

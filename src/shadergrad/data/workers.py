@@ -169,6 +169,7 @@ def _serve(number: int, order: threading.Lock, tasks: SimpleQueue[Any]) -> None:
                 return
             position, job, future, stages = task
             if not future.set_running_or_notify_cancel():
+                del task, future, stages, job  # as below: nothing may come after
                 continue
             failure, item = _attempt(stages.take, job)
         here.info = stages.info(number) if stages.info is not None else None
