@@ -59,6 +59,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = sg.web.lite(tmp_path_factory.mktemp("lite"), pyodide_folder())
     except NoPyodide as error:
         missing(str(error), "no Pyodide", "let pip reach PyPI")
+    assert [p.name for p in (folder / "extensions").glob("*/*")] == [
+        "pyodide-kernel-extension"
+    ]  # of all that are installed
     for name in NOTEBOOKS:
         path = folder / "files" / f"{name}.ipynb"
         text = path.read_text()

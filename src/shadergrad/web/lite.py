@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -59,6 +59,7 @@ def lite(folder: str | Path, pyodide: str | Path | None = None) -> Path:
             shutil.copytree(pyodide, work / "static" / "pyodide", copy_function=shutil.copyfile)
         document = {"jupyter-lite-schema-version": 0, "jupyter-config-data": config}
         (work / "jupyter-lite.json").write_text(json.dumps(document), encoding="utf-8")
+        (work / "jupyter_lite_config.json").write_text(json.dumps(builder_config()), encoding="utf-8")
         command = [
             sys.executable,
             "-m",
@@ -75,6 +76,22 @@ def lite(folder: str | Path, pyodide: str | Path | None = None) -> Path:
         if done.returncode:
             raise WebError(f"[lite] JupyterLite's builder failed:\n{(done.stdout + done.stderr)[-MOST_SAID:]}")
     return site
+
+
+def builder_config() -> dict[str, Any]:
+    """What the builder is told: of JupyterLab's extensions the kernel's alone. It would take all that are installed beside it, and one
+    made for another JupyterLab keeps the site from starting."""
+    files = metadata.files("jupyterlite-pyodide-kernel") or []
+    kernels = [
+        str(Path(str(f.locate())).resolve().parent)
+        for f in files
+        if f.as_posix().endswith("/pyodide-kernel-extension/package.json")
+    ]
+    if not kernels:
+        raise WebError(
+            '[lite] jupyterlite-pyodide-kernel is installed without its kernel. Hint: pip install "shadergrad[lite]"'
+        )
+    return {"LiteBuildConfig": {"ignore_sys_prefix": ["federated_extensions"], "federated_extensions": kernels}}
 
 
 def origin_of_notebooks(folder: str | Path) -> str:
