@@ -12,6 +12,7 @@ from helpers import assert_close, grad_of
 from shadergrad import extend, nn, optim
 from shadergrad.logic import GroupSum, LogicLayer, LogicNetwork
 from shadergrad.logic.fused import wide, wide_kernels
+from shadergrad.runtime.device import get_device
 
 SIZES = [(1, 2, 1), (3, 7, 34), (129, 2, 3)]  # rows, inputs, gates
 
@@ -81,5 +82,6 @@ def test_a_step_has_few_dispatches_and_keeps_no_gathered_inputs(webgpu: str) -> 
     x = sg.tensor(np.random.default_rng(0).random((20, 64)).astype(np.float32), device=webgpu)
     step(x, sg.tensor(np.arange(20, dtype=np.int32) % 10, device=webgpu))
     kernels = [step.plan.kernels[d.kernel] for d in step.plan.dispatches]
-    assert len(kernels) <= 30
+    few_bindings = get_device(webgpu).target.max_storage_buffers < 16  # each layer's update is a dispatch
+    assert len(kernels) <= (30 if not few_bindings else 42)
     assert not any("gather" in k.name for k in kernels)
