@@ -22,7 +22,7 @@ import numpy as np
 
 from .errors import CheckpointError
 from .system.atomic_files import replacing
-from .system.safe_tensors import SafetensorError, safe_open, save
+from .system.safe_tensors import SafetensorError, in_numpys_own, safe_open, save
 
 FORMAT = "shadergrad"
 STATE_FORMAT = "shadergrad.state"  # of a step's state, which pages write too
@@ -137,7 +137,7 @@ def _check_metadata(path: Path, metadata: dict[str, str]) -> None:
 
 def _tensor(path: Path, file: Any, name: str) -> np.ndarray:
     try:
-        return file.get_tensor(name)
+        return in_numpys_own(file.get_tensor(name))
     except (AttributeError, TypeError):  # what safetensors raises for types such as bfloat16 and float8
         kind = file.get_slice(name).get_dtype()
         raise CheckpointError(

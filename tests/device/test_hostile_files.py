@@ -237,6 +237,13 @@ FILES: dict[str, Row] = {
 SUFFIXES = {"pt": ".pt", "npz": ".npz", "picture": ".png"}
 
 
+@pytest.mark.parametrize("name", [name for name in FILES if "bfloat16" in name or "float8" in name])
+def test_types_that_another_package_adds_to_numpy_change_nothing(tmp_path: Path, name: str) -> None:
+    """As onnx and jax do, which import ml_dtypes."""
+    pytest.importorskip("ml_dtypes", reason="no package adds types to NumPy")
+    test_a_hostile_file_is_refused_in_one_line_that_names_it(tmp_path, name)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_hostile_file_is_refused_in_one_line_that_names_it(tmp_path: Path, name: str) -> None:
     read, kind, content, words = FILES[name]

@@ -18,7 +18,7 @@ from ..errors import DTypeError
 from ..nn.module import Module
 from ..system.atomic_files import replacing
 from ..system.optional_packages import require
-from ..system.safe_tensors import SafetensorError, safe_open
+from ..system.safe_tensors import SafetensorError, in_numpys_own, safe_open
 from ..tensor import Tensor, host_tensor
 from .errors import InteropError
 from .torch_tensors import array_from_torch
@@ -137,7 +137,7 @@ def _read_safetensors(path: Path) -> Arrays:
 
 def _tensor(path: Path, file: Any, name: str, dtype: str) -> np.ndarray:
     try:
-        return file.get_tensor(name)
+        return in_numpys_own(file.get_tensor(name))
     except (AttributeError, TypeError):  # what safetensors raises for types such as float8
         raise InteropError(f"{path} holds {name} in {dtype}: NumPy has no such numbers.") from None
 
