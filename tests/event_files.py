@@ -91,10 +91,16 @@ def value(data: bytes) -> dict[str, Any]:
     return found
 
 
+def _written(path: Path) -> tuple[int, int]:
+    """The second and the number of a file in its process, by its name: the tenth comes after the ninth."""
+    parts = path.name.split(".")
+    return int(parts[3]), int(next(p for p in reversed(parts) if p.isdigit()))
+
+
 def events_in(folder: Path) -> list[dict[str, Any]]:
     """The events of all files of a folder, in order, but for those that say only which version wrote them."""
     found = []
-    for path in sorted(folder.glob("events.out.tfevents.*")):
+    for path in sorted(folder.glob("events.out.tfevents.*"), key=_written):
         first, *others = map(message, records(path))
         assert first[3] == [b"brain.Event:2"]
         for event in others:

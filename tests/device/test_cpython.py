@@ -44,7 +44,7 @@ BREAKS: dict[str, tuple[Break, ...]] = {
     "sys.getrefcount counts every object that holds another": (
         lambda patch: patch.delattr(sys, "getrefcount"),
         lambda patch: patch.setattr(sys, "getrefcount", lambda thing: 2),
-        lambda patch: patch.setattr(sys, "getrefcount", lambda thing: _getrefcount(thing) - 2),
+        lambda patch: patch.setattr(sys, "getrefcount", lambda thing: _getrefcount(thing) - 3),
     ),
     "an object goes as soon as nothing holds it": (lambda patch: patch.setattr(cpython.weakref, "ref", _Immortal),),
     "the instructions that dis shows are those that are known here": (
