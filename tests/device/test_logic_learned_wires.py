@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import shadergrad as sg
+from digits_training import BITS, hard_accuracy
 from helpers import assert_close, grad_of
-from shadergrad import nn, optim
-from shadergrad.data import load_digits
+from shadergrad import nn
 from shadergrad.errors import IndexRangeError
-from shadergrad.logic import GroupSum, LogicLayer, LogicNetwork, Thermometer, harden
+from shadergrad.logic import GroupSum, LogicLayer, LogicNetwork, harden
 from shadergrad.logic.learned_wires import draw_candidates
 from shadergrad.nn.errors import ArgumentError
 
@@ -69,29 +69,15 @@ def test_eval_is_the_circuit_of_the_likeliest_wires(mode: str, device: str) -> N
 
 
 def test_learned_wires_train_and_leave_their_first_choices() -> None:
-    images, labels, test_images, test_labels = load_digits()
-    encode = Thermometer(64, 3, mode="hard", learned=False)
-    given, test = (encode(sg.tensor(x)).numpy() for x in (images, test_images))
-    sg.manual_seed(0)
-    network = LogicNetwork((192, 400, 400), "learned", "residual", strength=3.0, candidates=8)
-    model = nn.Sequential(network, GroupSum(10, 4.0))
-    before = [np.stack(layer.pair()) for layer in network.layers]
-    optimizer = optim.Adam(model.parameters(), lr=0.05)
+    networks, before = [], []
 
-    @sg.compile
-    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
+    def make() -> LogicNetwork:
+        networks.append(LogicNetwork((BITS, 400, 400), "learned", "residual", strength=3.0, candidates=8))
+        before.extend(np.stack(layer.pair()) for layer in networks[0].layers)
+        return networks[0]
 
-    rng = np.random.default_rng(0)
-    for _ in range(150):
-        rows = rng.integers(0, len(given), 64)
-        step(sg.tensor(given[rows]), sg.tensor(labels[rows]))
-    assert (model.eval()(sg.tensor(test)).numpy().argmax(-1) == test_labels).mean() > 0.8
-    moved = [(np.stack(layer.pair()) != old).mean() for layer, old in zip(network.layers, before, strict=True)]
+    assert hard_accuracy(make, 4.0, 0.05, steps=150) > 0.8
+    moved = [(np.stack(layer.pair()) != old).mean() for layer, old in zip(networks[0].layers, before, strict=True)]
     assert min(moved) > 0.1
 
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import shadergrad as sg
+from digits_training import BITS, hard_accuracy
 from helpers import assert_close, grad_of
-from shadergrad import nn, optim
-from shadergrad.data import load_digits
+from shadergrad import nn
 from shadergrad.errors import ShapeError
-from shadergrad.logic import GroupSum, LookupLayer, Thermometer, harden
+from shadergrad.logic import GroupSum, LookupLayer, harden
 from shadergrad.logic.circuit import Circuit
 from shadergrad.logic.lookup_tables import as_gates, walsh
 from shadergrad.nn.errors import ArgumentError
@@ -107,31 +107,11 @@ def test_new_tables_pass_their_first_input_on(parametrisation: str, device: str)
 
 @pytest.mark.parametrize(("parametrisation", "mode"), [("light", "soft"), ("walsh", "straight-through")])
 def test_tables_of_four_inputs_train_six_layers(parametrisation: str, mode: str) -> None:
-    images, labels, test_images, test_labels = load_digits()
-    encode = Thermometer(64, 3, mode="hard", learned=False)
-    given, test = (encode(sg.tensor(x)).numpy() for x in (images, test_images))
-    sg.manual_seed(0)
-    sizes = [192, *[200] * 6]
-    layers = [
-        LookupLayer(n, m, 4, parametrisation, "residual", mode, seed=k)
-        for k, (n, m) in enumerate(itertools.pairwise(sizes))
-    ]
-    model = nn.Sequential(*layers, GroupSum(10, 2.0))
-    optimizer = optim.Adam(model.parameters(), lr=0.05)
+    def make() -> nn.Module:
+        sizes = enumerate(itertools.pairwise([BITS, *[200] * 6]))
+        return nn.Sequential(*(LookupLayer(n, m, 4, parametrisation, "residual", mode, seed=k) for k, (n, m) in sizes))
 
-    @sg.compile
-    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        rows = rng.integers(0, len(given), 48)
-        step(sg.tensor(given[rows]), sg.tensor(labels[rows]))
-    assert (model.eval()(sg.tensor(test)).numpy().argmax(-1) == test_labels).mean() > 0.65
+    assert hard_accuracy(make, 2.0, 0.05, batch=48) > 0.65
 
 
 def test_what_tables_cannot_be_is_refused() -> None:

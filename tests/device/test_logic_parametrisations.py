@@ -7,15 +7,14 @@ import pytest
 import torch
 
 import shadergrad as sg
+from digits_training import BITS, hard_accuracy
 from helpers import assert_close, grad_of
 from shadergrad import nn, optim
-from shadergrad.data import load_digits
 from shadergrad.logic import (
     GroupSum,
     LogicLayer,
     LogicNetwork,
     LookupLayer,
-    Thermometer,
     gate_entropy,
     parametrisations,
     wire_entropy,
@@ -166,27 +165,10 @@ SIX = [
 
 @pytest.mark.parametrize(("name", "mode", "init", "rate"), SIX)
 def test_every_parametrisation_trains_six_layers(name: str, mode: str, init: str, rate: float) -> None:
-    images, labels, test_images, test_labels = load_digits()
-    encode = Thermometer(64, 3, mode="hard", learned=False)
-    bits, test_bits = (encode(sg.tensor(x)).numpy() for x in (images, test_images))
-    sg.manual_seed(0)
-    network = LogicNetwork((192, *[600] * 6), "random", init, mode, seed=0, parametrisation=name)
-    model = nn.Sequential(network, GroupSum(10, 6.0))
-    optimizer = optim.Adam(model.parameters(), lr=rate)
+    def make() -> LogicNetwork:
+        return LogicNetwork((BITS, *[600] * 6), "random", init, mode, seed=0, parametrisation=name)
 
-    @sg.compile
-    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        rows = rng.integers(0, len(bits), 64)
-        step(sg.tensor(bits[rows]), sg.tensor(labels[rows]))
-    assert (model.eval()(sg.tensor(test_bits)).numpy().argmax(-1) == test_labels).mean() > 0.65
+    assert hard_accuracy(make, 6.0, rate) > 0.65
 
 
 @pytest.mark.parametrize(

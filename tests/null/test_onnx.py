@@ -217,6 +217,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "unrolled": (nn.LSTM(4, 4), {"dynamic_shapes": (N,)}, r"other operations"),
     "an old opset": (nn.ReLU(), {"opset_version": 9}, r"opset_version is 9"),
     "an unknown axis": (nn.ReLU(), {"dynamic_axes": {"input": {4: "n"}}}, r"has 2 axes, and no axis 4"),
+    "outputs alone": (nn.ReLU(), {"dynamic_axes": {"output": {0: "n"}}}, r"names output, which the model makes, and no input"),
     "an unknown input": (nn.ReLU(), {"dynamic_axes": {"y": {0: "n"}}}, r"names 'y', but inputs and outputs are input, output"),
     "too many names": (nn.ReLU(), {"input_names": ["a", "b"]}, r"2 input names are given, for 1"),
     "too few sizes": (nn.ReLU(), {"dynamic_shapes": ({0: Dim("n", min=5, max=6)},)}, r"sizes 5 to 6: too few"),

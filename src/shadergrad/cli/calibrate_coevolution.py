@@ -1,4 +1,4 @@
-"""`shadergrad calibrate RUN`: what a run's scores are worth. In: a run of phase 2, families with contacts. Out: calibration.json, a picture."""
+"""`shadergrad calibrate RUN`: probabilities for the scores of a run. In: a run of phase 2, families with contacts. Out: calibration.json, a picture."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def calibrate(
     batch_size: Annotated[int, typer.Option(help="Pairs per batch.")] = 64,
     device: Annotated[str, typer.Option(help="webgpu, cpu, webgpu:N, or auto.")] = "auto",
 ) -> None:
-    """Measure what a run's scores are worth, on families it has not seen: predict then gives calibrated probabilities."""
+    """Measure which share of pairs touch at each score, on families that a run has not seen: predict then gives calibrated probabilities."""
     console = Console(highlight=False)
     try:
         counts = [int(word) for word in depths.split(",")]

@@ -146,7 +146,7 @@ def from_axes(
 ) -> Dynamic:
     """From `dynamic_axes`: by the name of an input a dict, axis to name, or a list of axes. Those of outputs follow from the model.
 
-    Raises OnnxError for names and axes that there are not.
+    Raises OnnxError for names and axes that there are not, and where it names outputs alone.
     """
     if not isinstance(dynamic_axes, Mapping):
         refuse("export", "dynamic_axes", dynamic_axes, "a dict: {input: {axis: name}} or {input: [axes]}")
@@ -164,6 +164,11 @@ def from_axes(
         named = wanted.items() if isinstance(wanted, Mapping) else ((axis, True) for axis in wanted)
         for k, (axis, called) in enumerate(named, 1):
             made.add((number, _axis(axis, tensors[number], name)), called, f"{name}_dynamic_axes_{k}")
+    if dynamic_axes and not dynamic_axes.keys() & {*inputs}:
+        raise OnnxError(
+            f"[onnx] dynamic_axes names {', '.join(dynamic_axes)}, which the model makes, and no input: sizes of outputs follow from those of "
+            f"inputs. Hint: name axes of {', '.join(inputs)}."
+        )
     return made
 
 
