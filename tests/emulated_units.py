@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from shadergrad.compile.render import functions_text
+from shadergrad.compile.wgsl.functions import functions_text
 from shadergrad.compile.wgsl.matmul.units import ENABLES
 
 FUNCTIONS = """

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .autograd import GradcheckError, grad, gradcheck, is_grad_enabled
-from .compile.render import functions_text, math_functions
+from .compile.wgsl.functions import functions_text, math_functions
 from .drive.tracing import Trace, current
 from .dtypes import DType, float64, parse_dtype
 from .errors import AutogradError, CompileError, DeviceError, DTypeError, ShadergradError, ShapeError

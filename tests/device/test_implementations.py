@@ -81,7 +81,7 @@ FLOATS = [0x7F7FFFFF, 0x7F7FFFFE, 0x7F000000, 0x00800000, 0, 0x3EAAAAAB, 0x4B7FF
 
 def test_special_floats_are_the_same_bits(settings: Config) -> None:
     """Written into kernels, not uploaded."""
-    from shadergrad.compile.render import functions_text, literal
+    from shadergrad.compile.wgsl.functions import functions_text, literal
 
     device = WebGPUDevice(0, settings)
     bits = [b | sign for b in FLOATS for sign in (0, 1 << 31)]

@@ -17,8 +17,9 @@ import shadergrad as sg
 from cases import CASES, Case, threefry_reference
 from helpers import cotangents_of, evaluate, is_floating, leaves_of
 from shadergrad.compile import convolution, lower, order
+from shadergrad.compile.elements import element_rule
 from shadergrad.compile.pipeline import compile_graph
-from shadergrad.compile.render import element_rule, functions_text, literal, math_functions
+from shadergrad.compile.wgsl.functions import functions_text, literal, math_functions
 from shadergrad.dtypes import DType, bool_, float32, int32, uint32
 from shadergrad.graph.capture import Capture
 from shadergrad.graph.leaves import Stored

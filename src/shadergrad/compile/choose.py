@@ -22,8 +22,10 @@ from .choices import CallChoice, Choice, DotChoice, Layout, MapChoice, Part, Row
 from .groups import Group, behind_reshapes, reduce_index, row_position, row_recorder
 from .layouts import IndexOf, IsBuffer, OperandIndex, layout_of, reads_quads
 from .products import Product
-from .render import LANE, LANES, Recorder, lane_variable, math_functions
+from .puller import LANE, LANES, lane_variable
+from .recorder import Recorder
 from .rounds import MOST_ROUNDS, rounds_within
+from .wgsl.functions import math_functions
 
 
 def choose(group: Group, target: Target, is_buffer: IsBuffer) -> Choice:

@@ -40,7 +40,7 @@ from ..primitives.elementwise import (
     Where,
 )
 from ..primitives.views import SliceAt, View
-from .render import Recorder
+from .recorder import Recorder
 
 COMPARISONS = (Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual)
 EXACT = (Maximum, Minimum, Neg, Abs, Sign, Relu, Floor, Round, Trunc, Where, Cast, Bitcast)

@@ -39,7 +39,7 @@ from .groups import (
 )
 from .layouts import has_windows
 from .precedence import Precedence
-from .render import Recorder
+from .recorder import Recorder
 
 FEW = 8  # a value is shared by more elements than this: it stays in the caches
 CHEAP = 2  # scalar operations that are recomputed rather than stored and read again

@@ -15,7 +15,7 @@ from ..primitives.call import Call
 from ..primitives.views import Reshape
 from ..symbolic_sizes import form, hint
 from .choices import Tile
-from .render import Recorder
+from .recorder import Recorder
 
 LONG_ROW = 8192  # rows longer than this are not fused with maps over their elements unless there are many rows
 MANY_ROWS = 256

@@ -11,7 +11,9 @@ from ..plan import Kernel
 from ..symbolic_sizes import MARK, varies
 from .choices import Choice
 from .groups import Group, behind_reshapes
-from .render import Binding, Renderer, functions_text, wide_loads
+from .render import Renderer
+from .wgsl.accesses import Binding
+from .wgsl.functions import functions_text, wide_loads
 
 
 @dataclass

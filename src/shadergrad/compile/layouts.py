@@ -14,7 +14,8 @@ from ..primitives.views import SliceAt, View
 from ..primitives.window import Window
 from ..symbolic_sizes import divides
 from .choices import Layout, Tile
-from .render import LANE, LANES, Recorder, lane_variable
+from .puller import LANE, LANES, lane_variable
+from .recorder import Recorder
 
 IndexOf = Callable[[Index, Index], tuple[Index, ...]]  # from (free axis, k) to an index into the operand
 IsBuffer = Callable[[Node], bool]

@@ -20,7 +20,7 @@ from .choices import DotChoice, Layout, Tile, Units
 from .estimate import seconds_of_parts
 from .layouts import IndexOf, IsBuffer, OperandIndex, has_windows, reads_quads
 from .products import Product
-from .render import LANES, lane_variable
+from .puller import LANES, lane_variable
 
 OCTET = 8  # halves of 16 bytes
 LEAST = 32  # rows, columns and places of a product

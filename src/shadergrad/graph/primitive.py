@@ -1,7 +1,7 @@
 """The record of a primitive operation.
 
 The class of an operation holds its shape rule (`infer`), its NumPy value (`numpy`) and its gradient (`vjp`, in terms of nodes).
-Elementwise operations also hold their WGSL, calls a whole shader; compile/render.py renders the few others. Primitives are
+Elementwise operations also hold their WGSL, calls a whole shader; compile/elements.py pulls the few others. Primitives are
 interned: equal parameters give the same object, so graphs compare and hash by identity.
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compile.render import functions_text
+from ..compile.wgsl.functions import functions_text
 from ..dtypes import float32, uint32
 from ..plan import BufferSpec, Dispatch, Kernel, Plan
 from .device import Device

@@ -16,7 +16,7 @@ from ...graph.index import ZERO, Index, unflatten, variable
 from ...graph.node import Node
 from ...graph.primitive import Shape
 from ..groups import Group, row_position
-from ..render import Recorder
+from ..recorder import Recorder
 
 LANES = 16
 STRIDED, SCATTERED = 8.0, 24.0  # what a load takes whose lanes lie apart, evenly or not, beside one of neighbours

@@ -16,7 +16,7 @@ from ...graph.index import Index, flatten, variable
 from ...graph.node import Node
 from ...primitives.dot import Dot
 from ..groups import Group
-from ..render import Recorder
+from ..recorder import Recorder
 from .values import Value, literal
 from .writer import Variable, Writer
 

@@ -1,4 +1,4 @@
-"""Pulling elements as LLVM IR: the same rules as for shaders (compile/render.py), over values of statements.
+"""Pulling elements as LLVM IR: the same rules as for shaders (compile/elements.py), over values of statements.
 
 In: nodes and indices. Out: values. A wide index is one that differs between the elements computed at once.
 """
@@ -14,7 +14,8 @@ from ...graph.index import Index, flatten, number, opaque
 from ...graph.node import Node
 from ...primitives.elementwise import Bitcast, Cast, Elementwise
 from ...primitives.random import ROTATIONS
-from ..render import Indices, Puller, element_rule
+from ..elements import element_rule
+from ..puller import Indices, Puller
 from . import rules
 from .values import Statements, Value, kind_of, literal, stored_kind
 

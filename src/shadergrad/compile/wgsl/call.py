@@ -10,7 +10,10 @@ from ...primitives.call import Call, CallKernel
 from ..choices import CallChoice, Choice, Part
 from ..groups import Group, behind_reshapes
 from ..kernel import Rendered, finish, indent, store_results, workgroup_index
-from ..render import LANES, Binding, Renderer, Scope, lane_variable
+from ..puller import LANES, lane_variable
+from ..render import Renderer
+from .accesses import Binding
+from .statements import Scope
 
 
 def render_call(group: Group, choice: Choice, renderer: Renderer) -> Rendered:

@@ -15,7 +15,9 @@ from ..choices import Choice, MapChoice
 from ..choose import SIDE, axis_of_rows, reads_of_map
 from ..groups import Group
 from ..kernel import Rendered, finish, indent, workgroup_index
-from ..render import LANES, Recorder, Renderer, lane_variable
+from ..puller import LANES, lane_variable
+from ..recorder import Recorder
+from ..render import Renderer
 
 MOST_TILES = 3  # in 16 KiB
 

@@ -18,7 +18,9 @@ from ...symbolic_sizes import hint
 from ..choices import Choice, RowChoice
 from ..groups import Group, reduce_index, row_position, row_recorder
 from ..kernel import Rendered, finish, indent, workgroup_index
-from ..render import Indices, Renderer, lane_variable, narrowed
+from ..puller import Indices, lane_variable
+from ..render import Renderer
+from .functions import narrowed
 
 BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
 TOGETHER = 4  # reductions that are joined between the same two barriers

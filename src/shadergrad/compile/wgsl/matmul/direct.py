@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....graph.index import Index, variable
 from ....symbolic_sizes import divides
-from ...render import LANES, lane_variable
+from ...puller import LANES, lane_variable
 from .product import SLOTS, ProductWriter
 
 

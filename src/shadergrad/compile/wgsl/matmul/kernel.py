@@ -5,7 +5,9 @@ from __future__ import annotations
 from ...choices import Choice, DotChoice
 from ...groups import Group
 from ...kernel import Rendered, finish, indent, workgroup_index
-from ...render import LANES, Renderer, Scope
+from ...puller import LANES
+from ...render import Renderer
+from ..statements import Scope
 from . import direct, loop, narrow, results, slices, units
 from .operands import Operand
 from .product import ProductWriter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....symbolic_sizes import hint, varies
 from ...kernel import indent
-from ...render import LANES
+from ...puller import LANES
 from .multiply import HELD, multiply, multiply_held, names_read
 from .operands import Operand, Rows, operand_of
 from .product import ProductWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 
-from ...render import LANES
+from ...puller import LANES
 from .operands import Operand, Rows
 from .product import SLOTS, ProductWriter
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ....graph.index import ZERO, number, variable
 from ....symbolic_sizes import divides
 from ...kernel import store_results
-from ...render import narrowed
+from ..functions import narrowed
 from .product import ProductWriter
 
 

@@ -15,7 +15,7 @@ from ....symbolic_sizes import divides
 from ...choices import Layout
 from ...kernel import indent
 from ...layouts import IndexOf
-from ...render import LANES, lane_variable
+from ...puller import LANES, lane_variable
 from .product import ProductWriter
 
 FEW_BANKS = 8  # so many neighbours along k, stored side by side, meet in two banks

@@ -6,7 +6,8 @@ from ....graph.index import opaque, variable
 from ....symbolic_sizes import divides
 from ...groups import behind_reshapes
 from ...kernel import indent, store_results
-from ...render import LANES, lane_variable, narrowed
+from ...puller import LANES, lane_variable
+from ..functions import narrowed
 from .product import ProductWriter
 
 AT_ONCE = 4  # rows of results that a loop writes in one turn

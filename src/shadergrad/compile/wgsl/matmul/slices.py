@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...render import LANES
+from ...puller import LANES
 from .operands import Operand
 from .product import ProductWriter
 

@@ -17,7 +17,7 @@ from ....symbolic_sizes import divides
 from ...choices import Layout, Units
 from ...layouts import IndexOf
 from ...matrix_units import half_behind
-from ...render import LANES, lane_variable
+from ...puller import LANES, lane_variable
 from . import results
 from .operands import Operand
 from .product import ProductWriter

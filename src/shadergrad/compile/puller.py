@@ -1,0 +1,106 @@
+"""The walk that asks for single elements, and the words in which the rules of elements.py are written.
+
+`pull(node, index)` gives the text of one element. A view only rewrites the index, an elementwise operation pulls its
+operands at the same index, a node that has a buffer is loaded. Whoever walks is a `Puller`: the `Renderer` (render.py) writes
+WGSL, the `Recorder` (recorder.py) writes nothing and lists which buffers are read, and at which index, and the native writer
+(native/writer.py) writes LLVM IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ..dtypes import DType
+from ..graph.index import Index, unflatten, variable
+from ..graph.node import Node
+from ..primitives.elementwise import Elementwise
+
+Indices = tuple[Index, ...]
+LANE = "lane"
+LANES = 4
+
+
+def lane_variable() -> Index:
+    return variable(LANE, LANES)
+
+
+class Puller:
+    """The walk, and the words in which the rules of ELEMENT are written. A value is a text; a condition as well.
+
+    is_buffer: whether a node is read from memory rather than computed here.
+    """
+
+    def __init__(self, is_buffer: Callable[[Node], bool]) -> None:
+        self.is_buffer = is_buffer
+        self.local: dict[int, Callable[[Indices], str | None]] = {}
+
+    def pull(self, node: Node, index: Indices) -> str:
+        """One element of `node`, at an index of its rank."""
+        raise NotImplementedError
+
+    def pull_flat(self, node: Node, flat: Index) -> str:
+        """One element, by row-major position."""
+        return self.pull(node, unflatten(flat, node.shape))
+
+    def count(self, operations: int) -> None:
+        """The element costs so many scalar operations more."""
+
+    def apply(self, primitive: Elementwise, node: Node, values: list[str]) -> str:
+        """The result of an elementwise operation."""
+        raise NotImplementedError
+
+    def literal(self, value: float, dtype: DType) -> str:
+        raise NotImplementedError
+
+    def index_value(self, index: Index) -> str:
+        """An index as a value (i32)."""
+        raise NotImplementedError
+
+    def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
+        """i / by, and the condition that i is a multiple of `by` within `size` elements, None if it always holds; where it
+        does not hold, the index is some other one within."""
+        raise NotImplementedError
+
+    def below(self, i: Index, end: int) -> str:
+        """The condition i < end."""
+        raise NotImplementedError
+
+    def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
+        """An index that is data, and the condition that it lies within `size` elements."""
+        raise NotImplementedError
+
+    def offset(self, value: str, highest: int) -> Index:
+        """A number (i32) that is data as a place from 0 to `highest`."""
+        raise NotImplementedError
+
+    def report(self, fault: int, value: str, dtype: DType, size: int, low: int = 0) -> None:
+        """Tell the device of a position that does not lie in [low, size)."""
+        raise NotImplementedError
+
+    def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
+        """`value` where all conditions hold, else `otherwise`."""
+        raise NotImplementedError
+
+    def guarded(
+        self, conditions: Sequence[str], value: Callable[[], str], fill: Callable[[], str], dtype: DType
+    ) -> str:
+        """What `value` pulls where all conditions hold, else `fill`."""
+        return self.choose(conditions, value(), fill(), dtype)
+
+    def random_word(self, values: list[str], index: Index | None) -> str:
+        """Word `index` (0 or 1) of threefry2x32 for two key words and two counter words, or one xor the other."""
+        raise NotImplementedError
+
+    def note_packed(self, flat: Index) -> None:
+        """Elements at this place are parts of words: neighbours are neighbours in memory, although one word is read."""
+
+    def depends_on_lane(self, indices: Iterable[Index]) -> bool:
+        """Whether the index differs between the elements that are computed at once."""
+        return False
+
+    def is_vector(self, value: str) -> bool:
+        return False
+
+    def lane_by_lane(self, node: Node, index: Indices) -> str:
+        """Four elements, one by one: for what depends on the lane in a way that has no vector form."""
+        raise NotImplementedError
