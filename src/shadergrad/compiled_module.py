@@ -22,7 +22,8 @@ from .graph.capture import Capture
 from .graph.node import Node, grad_mode, mode, resolve, topological
 from .nn import Module
 from .run.anomalies import checked_for_nan
-from .run.capture import newest, read_with_history
+from .run.capture import newest
+from .run.owners import read_with_history
 from .run.step import CompiledStep
 from .run.trees import exchange, tensors_in
 from .runtime.device import Program

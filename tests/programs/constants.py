@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 from shadergrad.graph.node import Node
-from shadergrad.run.capture import Captured
+from shadergrad.run.captured import Captured
 from shadergrad.tensor import Tensor
 
 
