@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .autograd import GradcheckError, grad, gradcheck, is_grad_enabled
+from .compile.calls import chooses
 from .compile.wgsl.functions import functions_text, math_functions
 from .drive.tracing import Trace, current
 from .dtypes import DType, float64, parse_dtype
@@ -323,9 +324,6 @@ class OperationCall(Call):
             )
         return given
 
-    def choose(self, target: Target, *inputs: Node) -> Limits:
-        return _limits(target)
-
     def kernel(self, options: Limits, *inputs: Node) -> CallKernel:
         made = self.operation.shader(options, *map(_spec, inputs))
         if made.threads > options.max_workgroup_invocations:
@@ -341,7 +339,7 @@ class OperationCall(Call):
                 raise CompileError(f"[{self.name}] {name!r} is to be bound as vectors, but {what}.")
         return CallKernel(made.body, made.threads, made.workgroups, made.preamble, made.vectors, made.flops)
 
-    def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
         if type(self.operation).compose is Operation.compose:
             return None
         with _composing(self.name):
@@ -370,6 +368,12 @@ class OperationCall(Call):
                 )
             new[id(node)] = r.make(node.primitive, *(new[id(i)] for i in node.inputs))
         return new[id(root)]
+
+
+@chooses(OperationCall)
+def _limits_for(p: OperationCall, target: Target, inputs: Sequence[Node]) -> Limits:
+    """A user's shader gets the limits of the device."""
+    return _limits(target)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

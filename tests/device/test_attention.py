@@ -13,11 +13,13 @@ import torch
 import shadergrad as sg
 from helpers import assert_close
 from shadergrad import nn
+from shadergrad.compile import attention as choosing
+from shadergrad.compile.attention import BACKWARD, FORWARD
 from shadergrad.drive.execute import programs
 from shadergrad.nn import functional as F
 from shadergrad.nn.functional.attention import composed_attention
-from shadergrad.primitives import attention_shader, attention_tiles
-from shadergrad.primitives.attention_tiles import BACKWARD, FORWARD, Blocks
+from shadergrad.primitives import attention_shader
+from shadergrad.primitives.attention_tiles import Blocks
 from shadergrad.runtime.device import get_device
 
 Arrays = list[np.ndarray]
@@ -115,7 +117,7 @@ def test_every_size_of_blocks_gives_the_same(
     """Those that fit the adapter, and one taller than broad; rows and columns fill none."""
     if 16 * blocks.pool > get_device(webgpu).target.max_workgroup_storage:
         pytest.skip("the adapter has too little workgroup memory")
-    monkeypatch.setattr(attention_tiles, "choose_blocks", lambda *_: blocks)
+    monkeypatch.setattr(choosing, "choose_blocks", lambda *_: blocks)
     arrays = draw(1, 1, 150, 136, 32)
     programs.clear()
     found = ours(arrays, webgpu, lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, is_causal=causal))
@@ -133,7 +135,7 @@ def test_keys_divided_into_shares_give_the_same(
 ) -> None:
     """Two shares of a head's five blocks of keys: each has a gradient of q of its own, for some of them the sum of three
     blocks. In the causal case some keys are seen by no query."""
-    monkeypatch.setattr(attention_tiles, "ENOUGH_WORKGROUPS", 4)
+    monkeypatch.setattr(choosing, "ENOUGH_WORKGROUPS", 4)
     make, options = MASKS[mask], {"is_causal": mask == "causal", "dropout_p": dropout}
     given = make(*shape[:4]) if make else None
 

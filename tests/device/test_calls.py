@@ -11,11 +11,12 @@ import pytest
 import shadergrad as sg
 from helpers import assert_close
 from shadergrad.compile import order
+from shadergrad.compile.calls import own_of
 from shadergrad.drive.execute import programs
 from shadergrad.graph import build
 from shadergrad.graph import node as nodes
-from shadergrad.primitives.attention import (
-    AttentionGradient,
+from shadergrad.primitives.attention import AttentionGradient
+from shadergrad.primitives.attention_kernels import (
     JoinShares,
     LaidAttention,
     LaidGradient,
@@ -25,7 +26,7 @@ from shadergrad.primitives.attention import (
 from shadergrad.primitives.attention_tiles import Blocks, Problem, Shares
 from shadergrad.primitives.call import Call, CallKernel
 from shadergrad.primitives.elementwise import Mul
-from shadergrad.primitives.radix import DigitCounts, DigitStarts, MoveByDigit, own_of
+from shadergrad.primitives.radix import DigitCounts, DigitStarts, MoveByDigit
 from shadergrad.primitives.sorting import BLOCK, MergeRuns, SegmentStarts, SegmentSum, SortBlocks
 from shadergrad.runtime.device import get_device
 from shadergrad.tensor import Tensor

@@ -296,6 +296,14 @@ def test_emitters_obey_a_choice_and_know_no_target() -> None:
         assert not {"Target", "target", "traits"} & names_in(module), f"{module} asks the target: let choose.py decide"
 
 
+def test_primitives_know_no_target() -> None:
+    """A primitive says what is computed, and writes the shader that it is asked for: compile/ chooses."""
+    known = [
+        f"{i.source}:{i.line}" for i in all_imports() if i.source.startswith("primitives") and i.target == "target"
+    ]
+    assert not known, f"{known} import the target: choose in compile/calls.py, or expand in a rule"
+
+
 VENDORS = re.compile(r"nvidia|amd\b|radeon|intel\b|apple|llvmpipe|swiftshader|lavapipe|\bwarp\b", re.IGNORECASE)
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from shadergrad.compile import convolution, lower, order, simplify
+from shadergrad.compile import attention, convolution, lower, order, simplify
 from shadergrad.compile.rewrite import Rewriter
 from shadergrad.dtypes import DType, bool_, float32, int32, uint8, uint32
 from shadergrad.graph import build
@@ -21,12 +22,13 @@ from shadergrad.graph.node import Node, make, topological
 from shadergrad.graph.primitive import Primitive
 from shadergrad.primitives import elementwise as e
 from shadergrad.primitives import views as v
+from shadergrad.primitives.attention import Attention
 from shadergrad.primitives.call import Call
 from shadergrad.primitives.dot import Dot
 from shadergrad.primitives.indexing import ArgSort, Gather, ScatterAdd
 from shadergrad.primitives.reduce import ReduceMax, ReduceMin, ReduceProd, ReduceSum
 from shadergrad.primitives.window import Conv, Fold, Window
-from shadergrad.target import PORTABLE
+from shadergrad.target import PORTABLE, ROWS
 
 Rule = Callable[..., Any]
 
@@ -338,7 +340,7 @@ class Doubled(Call):
     def numpy(self, x):
         return x + x
 
-    def expand(self, r, target, *inputs):
+    def expand(self, r, *inputs):
         return r.make(e.Add(), inputs[0], inputs[0])
 
 
@@ -347,6 +349,9 @@ def scattered(g: Graph, n: int, size: int) -> Node:
 
 
 LARGER: dict[Rule, Build] = {
+    attention.attention_to_calls: lambda g: make(
+        Attention(0.5, True, False, 0.0, False, True), *(g.input(1, 2, 5, 8) for _ in range(3))
+    ),
     lower.expand_call: lambda g: make(Doubled(), g.input(5)),
     lower.fold_to_sum: lambda g: make(Fold((1,), (7,), (1,), (1,)), g.input(2, 5, 3)),
     convolution.conv_to_dot: lambda g: make(Conv((1,), (1,)), g.input(1, 2, 2, 7), g.input(1, 4, 2, 3)),
@@ -446,6 +451,17 @@ def test_scatter_to_index_sums_segments(shape: tuple[int, ...], axis: int, share
     index = next(n for n in topological([after], lambda n: n.inputs) if n.primitive.name == "sortblocks")
     assert index.inputs[0].shape[0] == (1 if shared else before.inputs[1].size // shape[axis])
     assert "segmentsum" in primitives_of(after)
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("row", "last"), [("portable", "laidattention"), ("software", "cat")])
+def test_attention_is_a_kernel_or_composed(row: str, last: str) -> None:
+    """Composed where products need no tiles."""
+    graph = Graph()
+    before = make(Attention(0.2, True, False, 0.0, False, True), *(graph.input(1, 4, 256, 64) for _ in range(3)))
+    rewriter = Rewriter([attention.attention_to_calls], "cpu", replace(PORTABLE, traits=ROWS[row]))
+    after = rewriter.rewrite([before])[id(before)]
+    assert primitives_of(after)[-1] == last
     np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-5, atol=1e-5)
 
 

@@ -18,6 +18,7 @@ from ..primitives.elementwise import Elementwise
 from ..symbolic_sizes import divides, hint, varies
 from ..target import Target
 from . import matrix_units, tiles
+from .calls import options_of
 from .choices import CallChoice, Choice, DotChoice, Layout, MapChoice, Part, RowChoice, Tile
 from .groups import Group, behind_reshapes, reduce_index, row_position, row_recorder
 from .layouts import IndexOf, IsBuffer, OperandIndex, layout_of, reads_quads
@@ -394,7 +395,7 @@ def _call(group: Group, target: Target) -> CallChoice:
     assert group.call is not None
     primitive = group.call.primitive
     assert isinstance(primitive, Call)
-    return CallChoice(primitive.choose(target, *group.call.inputs))
+    return CallChoice(options_of(primitive, target, group.call.inputs))
 
 
 CHOOSE: dict[str, Callable[[Sequence[Group], Target, IsBuffer], Sequence[Part]]] = {

@@ -13,6 +13,7 @@ from ..primitives.views import Pad, Permute, Reshape, Slice
 from ..primitives.window import Fold, Unwindow
 from ..symbolic_sizes import hint
 from . import matrix_units
+from .attention import attention_to_calls
 from .layouts import innermost, is_shared
 from .order import argsort_to_merges, argsort_to_ranks, scatter_to_index, scatter_to_sum
 from .products import Product
@@ -203,10 +204,11 @@ def transposed_product(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None
 
 def expand_call(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """A call of several kernels becomes the nodes that it is made of."""
-    return p.expand(r, r.target, *inputs) if isinstance(p, Call) else None
+    return p.expand(r, *inputs) if isinstance(p, Call) else None
 
 
 RULES = (
+    attention_to_calls,
     expand_call,
     scatter_to_index,
     scatter_to_sum,

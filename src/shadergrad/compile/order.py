@@ -10,10 +10,11 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..plan import IN_SCATTER
 from ..primitives.indexing import ArgSort, InRange, ScatterAdd
-from ..primitives.radix import BITS, DigitCounts, DigitStarts, MoveByDigit, own_of
+from ..primitives.radix import BITS, DigitCounts, DigitStarts, MoveByDigit
 from ..primitives.sorting import BLOCK, MergeRuns, SegmentStarts, SegmentSum, SortBlocks
 from ..primitives.views import Expand, Slice
 from ..symbolic_sizes import hint
+from .calls import own_of
 from .rewrite import Inputs, Rewriter
 
 # what it takes to sort by a digit, to sort blocks and to merge, in dispatches of a digit (H200)

@@ -22,7 +22,6 @@ from .attention_tiles import (
     Problem,
     Shares,
     Tile,
-    choose_tile,
     place_of_result,
 )
 from .attention_writer import PREAMBLE, Writer, scale_text
@@ -35,7 +34,7 @@ def forward(p: Problem, layouts: Sequence[Layout], logs: bool, choice: Attention
     """q, k, v, [mask], [key] to the result, with `logs` also the logarithms of the sums, as `Attention` says."""
     blocks = choice.blocks
     w = Writer(p, choice, dict(zip(("q", "k", "v"), layouts, strict=True)))
-    tile, out = w.scores, choose_tile(blocks.rows, p.wide, blocks.threads)
+    tile, out = choice.scores, choice.of_queries
     count = -(-p.rows // blocks.rows)
     w.add("let id = i32(lid);")
     w.add(f"let bh = wg % {p.n * p.heads};\nlet r0 = ({count - 1} - wg / {p.n * p.heads}) * {blocks.rows};")
@@ -199,8 +198,8 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ch
     queries for the gradients of k and v, the others over keys for that of q."""
     blocks = choice.blocks
     w = Writer(p, choice, dict(zip(("g", "q", "k", "v"), layouts, strict=True)))
-    of_keys = choose_tile(blocks.columns, p.wide, blocks.threads)
-    of_queries = choose_tile(blocks.rows, p.wide, blocks.threads)
+    of_keys, of_queries = choice.of_keys, choice.of_queries
+    assert of_keys is not None
     heads = p.n * p.heads
     for_keys, for_queries = (-(-n // size) * heads for n, size in ((p.columns, blocks.columns), (p.rows, blocks.rows)))
     w.add("let id = i32(lid);")
@@ -250,8 +249,8 @@ def shares(p: Problem, layouts: Sequence[Layout], of: Shares, choice: AttentionC
     """g, sums, q, k, v, [mask], [key] to the gradients of k and v and the shares of that of q, as `LaidShares` says."""
     blocks, heads = choice.blocks, p.n * p.heads
     w = Writer(p, choice, dict(zip(("g", "q", "k", "v"), layouts, strict=True)))
-    of_keys = choose_tile(blocks.columns, p.wide, blocks.threads)
-    of_queries = choose_tile(blocks.rows, p.wide, blocks.threads)
+    of_keys, of_queries = choice.of_keys, choice.of_queries
+    assert of_keys is not None
     w.add("let id = i32(lid);")
     w.add(f"let bh = wg % {heads};\nlet share = wg / {heads};")
     w.head()

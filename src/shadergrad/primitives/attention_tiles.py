@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..graph.primitive import Shape
-from ..symbolic_sizes import hint
-from ..target import Target
 
 LANES = 4
 WORDS = 1 << 32
-SMALL = 32  # sequences up to this take the small blocks
 
 Layout = tuple[int, ...]  # of (n, heads, l, d) in a buffer: the first element, the strides of n, heads and l
 
@@ -123,68 +119,6 @@ class Blocks:
         return steps
 
 
-FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
-BACKWARD = (Blocks(32, 64, 128, 16),)
-MANY_BLOCKS = 4  # of keys: with fewer, a dispatch costs more than two products
-ENOUGH_WORKGROUPS = 384
-MOST_SHARES = 8  # arrays as large as q that are summed to its gradient
-FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU idles
-TALL = 64
-
-
-@dataclass(frozen=True)
-class AttentionChoice:
-    """How a kernel of attention is made. scalar_pool: whether its workgroup memory is an array of numbers and not of vec4s, where a
-    thread may not write one component of a vector."""
-
-    blocks: Blocks
-    scalar_pool: bool
-
-    def __str__(self) -> str:
-        b = self.blocks
-        text = f"blocks of {b.rows} queries x {b.columns} keys, {b.threads} threads, steps of {b.depth}"
-        return text + (", scalars in workgroup memory" if self.scalar_pool else "")
-
-
-def choose_attention(p: Problem, target: Target, of: Sequence[Blocks]) -> AttentionChoice:
-    return AttentionChoice(choose_blocks(p, target, of), scalar_pool=not target.traits.component_stores)
-
-
-def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:
-    """The first that fits the device, of those that are not mostly padding and are many enough; tuned on an H200."""
-    for blocks in of:
-        count = hint(p.n * p.heads * -(-p.rows // blocks.rows))
-        if blocks.rows > TALL and count < FEW_WORKGROUPS:
-            continue
-        fits = 16 * blocks.pool <= target.max_workgroup_storage and blocks.threads <= target.max_workgroup_invocations
-        if fits and min(hint(p.rows), hint(p.columns)) > SMALL:
-            return replace(blocks, depth=min(p.wide, blocks.depth))
-    return Blocks(32, 32, 64, 16)
-
-
-@dataclass(frozen=True)
-class Shares:
-    """A head's blocks of keys, dealt out to `count` workgroups in turn: each has a gradient of q of its own."""
-
-    blocks: Blocks
-    count: int
-
-    def first_row(self, share: int | str) -> str:
-        """The first query that a share has to do with, where queries see no later keys."""
-        return f"{share} * {self.blocks.columns} / {self.blocks.rows} * {self.blocks.rows}"
-
-
-def choose_shares(p: Problem, target: Target) -> Shares | None:
-    """As few as keep a large GPU at work; None if that takes too many, or there are few keys."""
-    blocks = choose_blocks(p, target, BACKWARD)
-    count = max(1, -(-ENOUGH_WORKGROUPS // (p.n * p.heads)))
-    of_keys = -(-p.columns // blocks.columns)
-    nbytes = 4 * p.n * p.heads * p.d * (2 * p.columns + count * p.rows)
-    if of_keys < max(MANY_BLOCKS, count) or count > MOST_SHARES or nbytes > target.max_binding_bytes:
-        return None
-    return Shares(blocks, count)
-
-
 @dataclass(frozen=True)
 class Tile:
     """How the threads of a workgroup share a block of sums: tall x broad a thread, `across` threads beside each other."""
@@ -212,6 +146,36 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class AttentionChoice:
+    """How a kernel of attention is made. scores: how threads share a block of weights; of_queries: sums over keys, a row a query;
+    of_keys: sums over queries, a row a key, which only gradients have. scalar_pool: whether its workgroup memory is an array of
+    numbers and not of vec4s, where a thread may not write one component of a vector."""
+
+    blocks: Blocks
+    scores: Tile
+    of_queries: Tile
+    of_keys: Tile | None
+    scalar_pool: bool
+
+    def __str__(self) -> str:
+        b = self.blocks
+        text = f"blocks of {b.rows} queries x {b.columns} keys, {b.threads} threads, steps of {b.depth}"
+        return text + (", scalars in workgroup memory" if self.scalar_pool else "")
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A head's blocks of keys, dealt out to `count` workgroups in turn: each has a gradient of q of its own."""
+
+    blocks: Blocks
+    count: int
+
+    def first_row(self, share: int | str) -> str:
+        """The first query that a share has to do with, where queries see no later keys."""
+        return f"{share} * {self.blocks.columns} / {self.blocks.rows} * {self.blocks.rows}"
+
+
+@dataclass(frozen=True)
 class Load:
     """A tile on its way from an operand's rows first, first + 1, ... to workgroup memory.
 
@@ -231,10 +195,3 @@ class Load:
     def at(self, first: str, depth: str | None = None) -> Load:
         """The same tile of other rows, or of another part of d."""
         return replace(self, first=first, depth=self.depth if depth is None else depth)
-
-
-def choose_tile(rows: int, columns: int, threads: int) -> Tile:
-    """The squarest share of a block for each thread, with as many threads at work as can be."""
-    shapes = [Tile(rows, columns, tall, broad) for tall in (4, 8) for broad in (4, 8, 12, 16) if columns % broad == 0]
-    fitting = [t for t in shapes if t.threads <= threads and t.rows % t.tall == 0]
-    return max(fitting, key=lambda t: (t.threads, -abs(t.tall - t.broad)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph.floats import float_text
-from .attention_tiles import LANES, AttentionChoice, Layout, Load, Problem, Tile, choose_tile, kept_from
+from .attention_tiles import LANES, AttentionChoice, Layout, Load, Problem, Tile, kept_from
 
 UNROLL = 8  # steps of a contraction that are written out
 
@@ -49,9 +49,9 @@ class Writer:
 
     def __init__(self, p: Problem, choice: AttentionChoice, layouts: dict[str, Layout]) -> None:
         self.p, self.layouts, self.scalar_pool = p, layouts, choice.scalar_pool
-        blocks = self.blocks = choice.blocks
+        self.blocks = choice.blocks
         self.lines: list[str] = []
-        self.scores = choose_tile(blocks.rows, blocks.columns, blocks.threads)
+        self.scores = choice.scores
 
     def add(self, text: str) -> None:
         self.lines += text.strip("\n").split("\n")

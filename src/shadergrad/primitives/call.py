@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple
 from ..graph.build import Builder
 from ..graph.node import Node
 from ..graph.primitive import Primitive
-from ..target import Target
 
 
 class Written(NamedTuple):
@@ -66,15 +65,9 @@ class Call(Primitive):
         return False
 
     def kernel(self, options: Any, *inputs: Node) -> CallKernel:
-        """The shader for inputs of these shapes, made as `options` say, which `choose` gave."""
+        """The shader for inputs of these shapes, made as `options` say, which compile/calls.py gives."""
         raise NotImplementedError
 
-    def choose(self, target: Target, *inputs: Node) -> Any:
-        """How the shader is made within the limits of `target`: plain data whose text `explain(choices=True)` shows; None if there
-        is nothing to choose."""
-        return None
-
-    def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
-        """The nodes that compute the same within the limits of `target`, for a call that is more than one kernel; None for
-        one that is one."""
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
+        """The nodes that compute the same, for a call that is more than one kernel; None for one that is one."""
         return None

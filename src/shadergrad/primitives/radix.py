@@ -16,7 +16,6 @@ import numpy as np
 from ..dtypes import DType, uint32
 from ..graph.node import Node
 from ..graph.primitive import Shape
-from ..target import Target
 from .call import Call, CallKernel
 from .sorting import KEYS, THREADS, each, sort_keys
 
@@ -25,14 +24,6 @@ DIGITS = 1 << BITS
 TEAM = 32  # threads that tell each other by the bits of a word which of them have the same digit
 SLOTS = THREADS // TEAM * DIGITS  # a word for each digit and team
 OWN, OWN_OF_MANY = 8, 16  # elements of a thread; more make for fewer counts and for longer runs of a digit to write
-LEAST_TILES = 192  # fewer leave cores of a large GPU idle
-
-
-def own_of(elements: int, target: Target) -> int:
-    """Elements of a thread. Those of a tile lie in workgroup memory while they are brought in order, beside a number a slot."""
-    tile = THREADS * OWN_OF_MANY
-    fits = 4 * (tile + SLOTS) <= target.max_workgroup_storage
-    return OWN_OF_MANY if fits and elements >= LEAST_TILES * tile else OWN
 
 
 def add_those_before(store: str, load: str) -> str:

@@ -17,7 +17,6 @@ from ..graph import node as nodes
 from ..graph.build import Builder
 from ..graph.node import Node
 from ..graph.primitive import Shape
-from ..target import Target
 from .call import Call
 from .reduce import ReduceSum
 from .views import Pad, Slice
@@ -52,7 +51,7 @@ class RunningSum(Call):
     def vjp(self, g, node):
         return (nodes.make(RunningSum(not self.back), g),)
 
-    def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
         (x,) = inputs
         count, n = x.shape
         if n <= BLOCK:
@@ -65,7 +64,7 @@ class RunningSum(Call):
         inside = r.reshape(self._within(r, r.reshape(x, (count * blocks, BLOCK))), (count, blocks, BLOCK))
         last = 0 if self.back else BLOCK - 1
         totals = r.reshape(r.make(Slice((0, 0, last), (count, blocks, 1), (1, 1, 1)), inside), (count, blocks))
-        running = self.expand(r, target, totals)
+        running = self.expand(r, totals)
         assert running is not None
         result = r.add(inside, r.broadcast(r.reshape(self._shifted(r, running), (count, blocks, 1)), inside.shape))
         flat = r.reshape(result, (count, blocks * BLOCK))

@@ -12,7 +12,6 @@ from ..graph.build import Builder
 from ..graph.node import Node
 from ..graph.primitive import Shape
 from ..plan import IN_SCATTER
-from ..target import Target
 from .call import Call
 from .indexing import check_positions, check_range
 from .reduce import Reduce, ReduceMax, ReduceMin, ReduceProd
@@ -62,7 +61,7 @@ class ScatterReduce(Call):
     def vjp(self, g, node):
         return None, None
 
-    def expand(self, r: Builder, target: Target, *inputs: Node) -> Node | None:
+    def expand(self, r: Builder, *inputs: Node) -> Node | None:
         """Every place gathers from all j that may be its own: nothing races."""
         positions, source = inputs
         axis = self.axis

@@ -14,7 +14,6 @@ import numpy as np
 from ..dtypes import DType, uint32
 from ..graph.node import Node
 from ..graph.primitive import Shape
-from ..symbolic_sizes import hint
 from .call import Call, CallKernel
 
 THREADS = 256
@@ -281,6 +280,21 @@ if (t < {total}) {{
         return CallKernel(body, THREADS, -(-total // THREADS), flops=total * n.bit_length())
 
 
+@dataclass(frozen=True)
+class SegmentChoice:
+    """How a scattered sum is made. lanes: elements of a load, 1 or 4. helpers: threads of a sum. unrolled: terms of a round
+    of a thread's loop."""
+
+    lanes: int
+    helpers: int
+    unrolled: int = 1
+
+    def __str__(self) -> str:
+        threads = "a thread" if self.helpers == 1 else f"{self.helpers} threads"
+        rounds = f", {self.unrolled} terms a round" if self.unrolled > 1 else ""
+        return f"{threads} a sum, loads of {self.lanes}{rounds}"
+
+
 @dataclass(frozen=True, eq=False)
 class SegmentSum(Call):
     """out[a, v, b] = the sum of source[a, j, b] over the positions j whose key is v, for v < size.
@@ -308,18 +322,17 @@ class SegmentSum(Call):
             np.add.at(result[i, :, k], keys[row][inside], source[i, order[row][inside], k])
         return result
 
-    def kernel(self, options: Any, *inputs: Node) -> CallKernel:
+    def kernel(self, options: SegmentChoice, *inputs: Node) -> CallKernel:
         index, _, source = inputs
         _, rows, n = index.shape
         outer, _, inner = source.shape
-        lanes = LANES if rows == 1 and inner % LANES == 0 else 1
+        lanes, helpers = options.lanes, options.helpers
         element = f"vec4<{source.dtype.wgsl}>" if lanes > 1 else str(source.dtype.wgsl)
         inner //= lanes
         total = outer * self.size * inner
-        helpers = min(THREADS, power_of_two_below(max(n // (4 * self.size), -(-n // LONGEST_LOOP), 1)))
         results = THREADS // helpers  # of one workgroup, each summed by `helpers` threads
         row = "0" if rows == 1 else f"(o / {self.size * inner}) * {inner} + o % {inner}"
-        times = max(1, -(-hint(n) // (helpers * LONGEST_LOOP)))  # elements of a round
+        times = options.unrolled
         added = f"""  let from_j = i32(index[{rows * n} + row * {n} + @]);
   sum += source[((o / {self.size * inner}) * {n} + from_j) * {inner} + o % {inner}];"""
         if times > 1:
@@ -348,8 +361,3 @@ for (var j = first + i32(lid) / {results}; j < end; j += {helpers * times}) {{
         body += f"if (lid < {results}u && wg * {results} + i32(lid) < {total}) {{ result[o] = {wrapped}; }}"
         vectors = frozenset(("source", "result") if lanes > 1 else ())
         return CallKernel(body, THREADS, -(-total // results), preamble, flops=source.size, vectors=vectors)
-
-
-def power_of_two_below(n: int) -> int:
-    """The largest power of two that is not above n (at least 1)."""
-    return 1 << (n.bit_length() - 1)

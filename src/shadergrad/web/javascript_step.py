@@ -18,7 +18,7 @@ from typing import Any
 from ..extend import Spec
 from ..graph.primitive import from_data
 from ..plan import Label
-from ..primitives.attention import kept_from, place_of_result
+from ..primitives.attention_tiles import kept_from, place_of_result
 from ..run.portable import PortableStep
 from .errors import WebError
 from .javascript_tables import ARRAYS, BINARY, HELPERS, OTHERWISE, OVER_ROWS, REDUCE, SCORES, UNARY

@@ -22,6 +22,7 @@ from ...primitives.indexing import Gather, InRange
 from ...primitives.random import Threefry
 from ...primitives.views import Expand, Flip, Pad, PadAt, Permute, Reshape, SliceAt, View
 from ...target import Target
+from ..attention import composed
 from ..rewrite import Inputs, Rewriter
 from . import exact_rules, rules
 from .kernel import serves_reduction
@@ -103,7 +104,7 @@ def attention_composed(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None
     q, k = inputs[-len(p.names) :][:2]
     if q.dtype is not float32 or q.size // q.shape[3] * k.shape[2] > MOST_WEIGHTS:
         return None
-    return p.composed(r, inputs)
+    return composed(r, p, inputs)
 
 
 def checked_gather(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:

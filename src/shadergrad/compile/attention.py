@@ -1,0 +1,165 @@
+"""Attention on a device: composed operations or kernels of blocks, the blocks of a workgroup, and shares of a head's keys.
+
+The rule `attention_to_calls` puts the kernels of primitives/attention_kernels.py, or the composed form, in the place of the two
+calls of a graph. `CHOICES` has what calls.py chooses for those kernels. Constants were measured on an H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..graph.build import Builder
+from ..graph.node import Node
+from ..graph.primitive import Primitive
+from ..primitives.attention import Attention, AttentionGradient
+from ..primitives.attention_composed import Composed
+from ..primitives.attention_kernels import JoinShares, LaidAttention, LaidGradient, LaidShares, LaidSums
+from ..primitives.attention_places import in_place, laid_out
+from ..primitives.attention_tiles import AttentionChoice, Blocks, Problem, Shares, Tile, size_of_result
+from ..primitives.views import Cat, Slice
+from ..symbolic_sizes import hint
+from ..target import Target
+from .rewrite import Inputs, Rewriter
+
+SHORT = 512 * 512  # weights of a head that may be kept as a whole
+MOST_WEIGHTS = 1 << 24  # of all heads
+MUCH = 16  # times the multiplications from which a product needs no tiles, from which on composing pays
+
+SMALL = 32  # sequences up to this take the small blocks
+FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
+BACKWARD = (Blocks(32, 64, 128, 16),)
+MANY_BLOCKS = 4  # of keys: with fewer, a dispatch costs more than two products
+ENOUGH_WORKGROUPS = 384
+MOST_SHARES = 8  # arrays as large as q that are summed to its gradient
+FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU idles
+TALL = 64
+
+
+# -- which nodes
+
+
+def attention_to_calls(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """The kernels of attention and of its gradients, or the composed form."""
+    if isinstance(p, Attention):
+        return composed(r, p, inputs) if pays_composed(inputs, r.target) else _kernel(r, p, inputs)
+    if isinstance(p, AttentionGradient):
+        return composed(r, p, inputs) if pays_composed(inputs[2:], r.target) else _kernels_of_gradient(r, p, inputs)
+    return None
+
+
+def composed(r: Builder, p: Attention | AttentionGradient, inputs: Inputs) -> Node:
+    """The same by composed operations."""
+    return _composed_result(r, p, inputs) if isinstance(p, Attention) else _composed_gradient(r, p, inputs)
+
+
+def pays_composed(inputs: Sequence[Node], target: Target) -> bool:
+    """Whether composed operations take less time: where products need no tiles, of sequences so short that their weights may be
+    kept, a few times over."""
+    n, heads, rows, d = map(hint, inputs[0].shape)
+    columns = hint(inputs[1].shape[2])
+    weights = n * heads * rows * columns
+    return rows * columns <= SHORT and weights <= MOST_WEIGHTS and target.shuffles(weights * d // MUCH)
+
+
+def _kernel(r: Rewriter, p: Attention, inputs: Inputs) -> Node:
+    """The kernel, which reads q, k and v where they lie."""
+    laid = [in_place(x) for x in inputs[:3]]
+    call = LaidAttention(p.problem(inputs), tuple(of for _, of in laid), p.logs)
+    return r.make(call, *(x for x, _ in laid), *inputs[3:])
+
+
+def _composed_result(r: Builder, p: Attention, inputs: Inputs) -> Node:
+    """The result of composed operations, and the logarithms of the sums behind it."""
+    whole = Composed(r, p, inputs)
+    tops = whole.tops()
+    powers, total = whole.powers(tops)
+    result, logs = whole.result(powers, total), whole.logs(tops, total)
+    if p.by_row:
+        result = r.permute(result, (0, 2, 1, 3))
+    parts = [r.reshape(x, (x.size,)) for x in ([result, logs] if p.logs else [result])]
+    filling = size_of_result(inputs[0].shape, p.logs) - sum(x.size for x in parts)
+    if filling:
+        parts.append(r.constant(0.0, result.dtype, result.device, (filling,)))
+    return r.make(Cat(0), *parts) if len(parts) > 1 else parts[0]
+
+
+def _kernels_of_gradient(r: Rewriter, p: AttentionGradient, inputs: Inputs) -> Node:
+    """One kernel, or three: the sums of rows, shares of the gradient of q, and what adds them."""
+    laid = [in_place(x) for x in (inputs[0], *inputs[2:5])]
+    layouts, (g, *qkv) = tuple(of for _, of in laid), (x for x, _ in laid)
+    problem = p.problem(inputs[2:])
+    shares = choose_shares(problem, r.target)
+    if shares is None:
+        return r.make(LaidGradient(problem, layouts, p.places, p.shape), g, inputs[1], *qkv, *inputs[5:])
+    sums = r.make(LaidSums(problem, layouts[0]), g, inputs[1])
+    found = r.make(LaidShares(problem, layouts, shares), g, sums, *qkv, *inputs[5:])
+    return r.make(JoinShares(problem, shares, p.places, p.shape), found)
+
+
+def _composed_gradient(r: Builder, p: AttentionGradient, inputs: Inputs) -> Node:
+    """The gradients by composed operations."""
+    whole = Composed(r, p, inputs[2:])
+    size = inputs[0].size
+    logs = r.make(Slice((size,), (size // inputs[0].shape[3],), (1,)), inputs[1])
+    powers = whole.powers(r.reshape(logs, (*whole.shape[:2], 1)))
+    return laid_out(r, whole.gradients(inputs[0], *powers), p.places, p.shape)
+
+
+def choose_shares(p: Problem, target: Target) -> Shares | None:
+    """As few as keep a large GPU at work; None if that takes too many, or there are few keys."""
+    blocks = choose_blocks(p, target, BACKWARD)
+    count = max(1, -(-ENOUGH_WORKGROUPS // (p.n * p.heads)))
+    of_keys = -(-p.columns // blocks.columns)
+    nbytes = 4 * p.n * p.heads * p.d * (2 * p.columns + count * p.rows)
+    if of_keys < max(MANY_BLOCKS, count) or count > MOST_SHARES or nbytes > target.max_binding_bytes:
+        return None
+    return Shares(blocks, count)
+
+
+# -- how their kernels are made
+
+
+def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:
+    """The first that fits the device, of those that are not mostly padding and are many enough."""
+    for blocks in of:
+        count = hint(p.n * p.heads * -(-p.rows // blocks.rows))
+        if blocks.rows > TALL and count < FEW_WORKGROUPS:
+            continue
+        fits = 16 * blocks.pool <= target.max_workgroup_storage and blocks.threads <= target.max_workgroup_invocations
+        if fits and min(hint(p.rows), hint(p.columns)) > SMALL:
+            return replace(blocks, depth=min(p.wide, blocks.depth))
+    return Blocks(32, 32, 64, 16)
+
+
+def choose_tile(rows: int, columns: int, threads: int) -> Tile:
+    """The squarest share of a block for each thread, with as many threads at work as can be."""
+    shapes = [Tile(rows, columns, tall, broad) for tall in (4, 8) for broad in (4, 8, 12, 16) if columns % broad == 0]
+    fitting = [t for t in shapes if t.threads <= threads and t.rows % t.tall == 0]
+    return max(fitting, key=lambda t: (t.threads, -abs(t.tall - t.broad)))
+
+
+def _forward(p: LaidAttention, target: Target, inputs: Sequence[Node]) -> AttentionChoice:
+    return _of_blocks(p.problem, target, choose_blocks(p.problem, target, FORWARD), gradient=False)
+
+
+def _backward(p: LaidGradient, target: Target, inputs: Sequence[Node]) -> AttentionChoice:
+    return _of_blocks(p.problem, target, choose_blocks(p.problem, target, BACKWARD), gradient=True)
+
+
+def _shares(p: LaidShares, target: Target, inputs: Sequence[Node]) -> AttentionChoice:
+    return _of_blocks(p.problem, target, p.shares.blocks, gradient=True)
+
+
+def _of_blocks(p: Problem, target: Target, b: Blocks, gradient: bool) -> AttentionChoice:
+    """The choice for blocks. gradient: whether the kernel also sums over queries."""
+    return AttentionChoice(
+        b,
+        scores=choose_tile(b.rows, b.columns, b.threads),
+        of_queries=choose_tile(b.rows, p.wide, b.threads),
+        of_keys=choose_tile(b.columns, p.wide, b.threads) if gradient else None,
+        scalar_pool=not target.traits.component_stores,
+    )
+
+
+CHOICES = {LaidAttention: _forward, LaidGradient: _backward, LaidShares: _shares}

@@ -1,0 +1,63 @@
+"""The choices for calls: what the shader of a hand-written kernel is made with, for its shapes and a target.
+
+A kind of call that has none is emitted in one way. `chooses` adds a kind; `extend.py` adds users' operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..graph.node import Node
+from ..primitives.call import Call
+from ..primitives.radix import OWN, OWN_OF_MANY, SLOTS
+from ..primitives.sorting import LANES, LONGEST_LOOP, THREADS, SegmentChoice, SegmentSum
+from ..symbolic_sizes import hint
+from ..target import Target
+from . import attention
+
+Chooses = Callable[[Any, Target, Sequence[Node]], Any]
+"""A call, the target and the inputs → plain data for `Call.kernel`, whose text `explain(choices=True)` shows."""
+
+LEAST_TILES = 192  # of a radix sort: fewer leave cores of a large GPU idle
+FEW_TERMS = 4  # of a scattered sum that a thread adds up alone
+
+
+def options_of(p: Call, target: Target, inputs: Sequence[Node]) -> Any:
+    """How the shader of a call is made; None if there is nothing to choose."""
+    rule = CHOOSE.get(type(p))
+    return None if rule is None else rule(p, target, inputs)
+
+
+def own_of(elements: int, target: Target) -> int:
+    """Elements of a thread of a radix sort. Those of a tile lie in workgroup memory while they are brought in order, beside a number
+    a slot."""
+    tile = THREADS * OWN_OF_MANY
+    fits = 4 * (tile + SLOTS) <= target.max_workgroup_storage
+    return OWN_OF_MANY if fits and elements >= LEAST_TILES * tile else OWN
+
+
+def _segment_sum(p: SegmentSum, target: Target, inputs: Sequence[Node]) -> SegmentChoice:
+    index, _, source = inputs
+    _, rows, n = index.shape
+    lanes = LANES if rows == 1 and source.shape[2] % LANES == 0 else 1
+    helpers = min(THREADS, _power_of_two_below(max(n // (FEW_TERMS * p.size), -(-n // LONGEST_LOOP), 1)))
+    return SegmentChoice(lanes, helpers, unrolled=max(1, -(-hint(n) // (helpers * LONGEST_LOOP))))
+
+
+def _power_of_two_below(n: int) -> int:
+    """The largest power of two that is not above n (at least 1)."""
+    return 1 << (n.bit_length() - 1)
+
+
+CHOOSE: dict[type[Call], Chooses] = {SegmentSum: _segment_sum, **attention.CHOICES}
+
+
+def chooses(kind: type[Call]) -> Callable[[Chooses], Chooses]:
+    """Adds the rule for a kind of call."""
+
+    def add(rule: Chooses) -> Chooses:
+        CHOOSE[kind] = rule
+        return rule
+
+    return add
