@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,14 @@ def export_recipe(name: str, recipe: Recipe, folder: Path, **values: Any) -> Non
     if trainable.page is not None:
         trainable.page(folder)
         return
-    batches, first = _batches(trainable, settings.batch_size)
+    batches, first, left_out = _batches(trainable, settings.batch_size)
     names = _argument_names(trainable, len(batches))
     web.export(
         named_losses(trainable, names),
         folder,
         *map(sg.tensor, first),
         title=name,
-        text=recipe.help,
+        text=f"{recipe.help} {left_out}".rstrip(),
         data=dict(zip(names, batches, strict=True)),
         settings={
             "loss": trainable.losses[0],
@@ -66,12 +67,19 @@ def named_losses(trainable: Trainable, names: list[str]) -> sg.CompiledStep:
     return sg.compile(step)
 
 
-def _batches(trainable: Trainable, size: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The data (the first batches of a stream), and the first batch."""
+def _batches(trainable: Trainable, size: int) -> tuple[list[np.ndarray], list[np.ndarray], str]:
+    """The data (the first batches of a stream), the first batch, and what of the data is left out, in words.
+
+    A page's step has one shape. Of a stream whose batches differ in theirs, those of the commonest shape are taken.
+    """
     if not isinstance(trainable.data, Stream):
-        return list(trainable.data), [array[:size] for array in trainable.data]
+        return list(trainable.data), [array[:size] for array in trainable.data], ""
     drawn = list(islice(trainable.data.batches(0), MOST_BATCHES))
-    return [np.concatenate(parts) for parts in zip(*drawn, strict=True)], list(drawn[0])
+    shapes = [tuple(part.shape for part in batch) for batch in drawn]
+    (shape, count), *others = Counter(shapes).most_common()
+    taken = [batch for batch, own in zip(drawn, shapes, strict=True) if own == shape]
+    told = f"The page takes batches of shape {shape[0]} alone: {count} of the first {len(drawn)}." if others else ""
+    return [np.concatenate(parts) for parts in zip(*taken, strict=True)], list(taken[0]), told
 
 
 def _argument_names(trainable: Trainable, count: int) -> list[str]:

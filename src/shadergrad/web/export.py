@@ -61,8 +61,8 @@ def export(
     data: arrays by name. The page samples the arguments of the same names from them, in batches along the first axis. Arguments
     without data are random.
     page: "step"; "compare", which also runs the step on the CPU, in plain JavaScript (matrix multiplication, convolution, attention,
-    recurrent layers, random numbers; no sorting, and operations of `extend` that have `javascript`); or a page of the library's recipes. Steps that JavaScript
-    cannot run need a GPU on the other pages.
+    recurrent layers, random numbers, sorting; operations of `extend` that have `javascript`); or a page of the library's recipes. Steps
+    that JavaScript cannot run need a GPU on the other pages.
     settings: JSON data for it. address: where the folder will lie on the web: links to the page show its picture only by a full address.
     Returns the folder. Export overwrites an existing folder file by file.
     Raises WebError for invalid file names and data that do not fit, CompileError for a step that cannot be exported (see

@@ -21,6 +21,7 @@ from ..plan import Label
 from ..primitives.attention_tiles import kept_from, place_of_result
 from ..run.portable import PortableStep
 from .errors import WebError
+from .javascript_order import argsort, indices, loops, running_sum, scatter_reduce
 from .javascript_tables import ARRAYS, BINARY, HELPERS, OTHERWISE, OVER_ROWS, REDUCE, SCORES, UNARY
 from .javascript_view import View, collapsed, contiguous
 
@@ -130,11 +131,11 @@ export function load(state) {{
     def loop(self, out: View, inputs: Sequence[View], expression: str, sign: str = "=") -> None:
         """out = expression of a, b, c, the inputs' elements at the same index."""
         out, *inputs = collapsed([out, *inputs])
-        index = _indices(out.shape)
+        index = indices(out.shape)
         reads = " ".join(f"const {n} = {n.upper()}[{v.at(index)}];" for n, v in zip("abc", inputs, strict=False))
         names = ", ".join(["o", *"ABC"[: len(inputs)]])
         self.call(
-            f"({names}) => {{ {_loops(out.shape)} {{ {reads} o[{out.at(index)}] {sign} {expression}; }} }}",
+            f"({names}) => {{ {loops(out.shape)} {{ {reads} o[{out.at(index)}] {sign} {expression}; }} }}",
             out,
             *inputs,
         )
@@ -153,11 +154,15 @@ export function load(state) {{
             dtype = self.plan.buffers[row].dtype.name
             self.loop(out, views, OTHERWISE.get((name, dtype), (UNARY | BINARY)[name]))
         elif name in REDUCE:
-            self._reduce(out, views[0], *REDUCE[name], parameters["axes"])
+            first, sum_ = REDUCE[name]
+            sum_ = OTHERWISE.get((name, self.plan.buffers[row].dtype.name), sum_)
+            self._reduce(out, views[0], first, sum_, parameters["axes"])
         elif name == OPERATION:
             specs = [Spec(view.shape, self.plan.buffers[k].dtype) for view, k in zip(views, read, strict=True)]
             self._operation(out, views, specs, from_data({"primitive": name, **parameters}))
         else:
+            if name == "ScatterReduce":
+                parameters["dtype"] = self.plan.buffers[row].dtype.name
             getattr(self, f"_{name.lower()}")(out, *views, **parameters)
 
     def _reshape(self, view: View, shape: tuple[int, ...], _: Any) -> View:
@@ -188,9 +193,9 @@ export function load(state) {{
 
     def _inrange(self, view: View, shape: tuple[int, ...], parameters: dict[str, Any]) -> View:
         low, size, fault = (parameters[name] for name in ("low", "size", "fault"))
-        wrong = f"if (!(A[{view.at(_indices(shape))}] >= {low} && A[{view.at(_indices(shape))}] < {size}))"
-        thrown = f'throw Object.assign(new Error("out of range"), {{ fault: [{fault}, A[{view.at(_indices(shape))}], {size}] }});'
-        self.call(f"(A) => {{ {_loops(shape)} {wrong} {thrown} }}", view)
+        wrong = f"if (!(A[{view.at(indices(shape))}] >= {low} && A[{view.at(indices(shape))}] < {size}))"
+        thrown = f'throw Object.assign(new Error("out of range"), {{ fault: [{fault}, A[{view.at(indices(shape))}], {size}] }});'
+        self.call(f"(A) => {{ {loops(shape)} {wrong} {thrown} }}", view)
         return view
 
     def _constant(self, out: View, value: Any, **_: Any) -> None:
@@ -220,22 +225,31 @@ export function load(state) {{
         self.loop(out.windows(axes, g.shape, steps, dilations), [g], "a", "+=")
 
     def _scatteradd(self, out: View, places: View, a: View, axis: int, **_: Any) -> None:
-        index = _indices(a.shape)
+        index = indices(a.shape)
         at = out.at([*index[:axis], f"P[{places.at(index)}]", *index[axis + 1 :]])
-        self.call(f"(o, P, A) => {{ o.fill(0); {_loops(a.shape)} o[{at}] += A[{a.at(index)}]; }}", out, places, a)
+        self.call(f"(o, P, A) => {{ o.fill(0); {loops(a.shape)} o[{at}] += A[{a.at(index)}]; }}", out, places, a)
+
+    def _argsort(self, out: View, a: View, axis: int, descending: bool) -> None:
+        self.call(argsort(out, a, axis, descending), out, a)
+
+    def _runningsum(self, out: View, a: View, back: bool) -> None:
+        self.call(running_sum(out, a, back), out, a)
+
+    def _scatterreduce(self, out: View, places: View, a: View, axis: int, reduction: str, dtype: str, **_: Any) -> None:
+        self.call(scatter_reduce(out, places, a, axis, reduction, dtype), out, places, a)
 
     def _bitcast(self, out: View, a: View, **_: Any) -> None:
         self.call("(o, A) => new Uint8Array(o.buffer).set(new Uint8Array(A.buffer))", out, self.packed(a))
 
     def _threefry(self, out: View, key: View, x0: View, x1: View, joined: bool) -> None:
-        index = _indices(x0.shape)
+        index = indices(x0.shape)
         words = (
             f"o[{out.at(index)}] = x ^ y;"
             if joined
             else f"o[{out.at(['0', *index])}] = x; o[{out.at(['1', *index])}] = y;"
         )
         drawn = f"const [x, y] = threefry(K, A[{x0.at(index)}], B[{x1.at(index)}]);"
-        self.call(f"(o, K, A, B) => {{ {_loops(x0.shape)} {{ {drawn} {words} }} }}", out, self.packed(key), x0, x1)
+        self.call(f"(o, K, A, B) => {{ {loops(x0.shape)} {{ {drawn} {words} }} }}", out, self.packed(key), x0, x1)
 
     def _scores(
         self, q: View, k: View, others: Sequence[View], scale: float, causal: bool, masked: bool, dropped: float
@@ -364,7 +378,7 @@ export function load(state) {{
         n = 3 + rank
         flat = next(k for k in range(rank + 1) if math.prod(window[k:]) <= MOST_UNROLLED)
         looped = (*window[:flat], *(1,) * (rank - flat))
-        index = _indices((*out.shape, x.shape[2], *looped))
+        index = indices((*out.shape, x.shape[2], *looped))
         into, c, within = index[:n], index[n], index[n + 1 :]
         steps_of = [(places.strides[n + k], w.strides[3 + k]) for k in range(flat, rank)]
         terms = [
@@ -375,9 +389,9 @@ export function load(state) {{
             for at in itertools.product(*map(range, window[flat:]))
         ]
         reads = f"const a = {places.at([index[0], index[1], c, *index[3:n], *within])}, w = {w.at([index[0], index[2], c, *within])};"
-        inner = _loops((*(1,) * n, x.shape[2], *looped))
+        inner = loops((*(1,) * n, x.shape[2], *looped))
         sums = f"let s = 0; {inner} {{ {reads} s += {' + '.join(terms)}; }} o[{out.at(into)}] = s;"
-        body = f"{_loops(out.shape)} {{ {sums} }}"
+        body = f"{loops(out.shape)} {{ {sums} }}"
         self.call(f"(o, A, W) => {{ {body} }}", out, x, w)
 
     def _operation(self, out: View, views: Sequence[View], specs: Sequence[Spec], call: Any) -> None:
@@ -388,15 +402,15 @@ export function load(state) {{
         self.call(found.function, out, *map(self.packed, views))
 
     def _gather(self, out: View, a: View, places: View, axis: int) -> None:
-        index = _indices(out.shape)
+        index = indices(out.shape)
         at = a.at([*index[:axis], f"P[{places.at(index)}]", *index[axis + 1 :]])
-        self.call(f"(o, A, P) => {{ {_loops(out.shape)} o[{out.at(index)}] = A[{at}]; }}", out, a, places)
+        self.call(f"(o, A, P) => {{ {loops(out.shape)} o[{out.at(index)}] = A[{at}]; }}", out, a, places)
 
     def _reduce(self, out: View, a: View, first: str, sum_: str, axes: Sequence[int]) -> None:
-        index = _indices(a.shape)
+        index = indices(a.shape)
         kept = ["0" if k in axes else i for k, i in enumerate(index)]
-        outer = _loops([1 if k in axes else n for k, n in enumerate(a.shape)])
-        inner = _loops([n if k in axes else 1 for k, n in enumerate(a.shape)])
+        outer = loops([1 if k in axes else n for k, n in enumerate(a.shape)])
+        inner = loops([n if k in axes else 1 for k, n in enumerate(a.shape)])
         self.call(
             f"(o, A) => {{ {outer} {{ let s = {first}; {inner} {{ const a = A[{a.at(index)}]; s = {sum_}; }} o[{out.at(kept)}] = s; }} }}",
             out,
@@ -410,7 +424,7 @@ export function load(state) {{
         batch, m, n = out.shape
         k = a.shape[2]
         i, j = ("0" if batch == 1 else "i0"), ("0" if m == 1 else "i1")
-        head = _loops((batch, m))
+        head = loops((batch, m))
         if b.strides[2] == 1:
             at_once = next(u for u in (4, 2, 1) if k % u == 0)
             xs = " ".join(f"const x{u} = A[{a.at([i, j, f'(k + {u})'])}];" for u in range(at_once))
@@ -431,7 +445,7 @@ export function load(state) {{
 OPERATION = "OperationCall"  # of extend.py
 VIEWS = frozenset({"Reshape", "Expand", "Permute", "InRange", "Slice", "Flip", "Window"})
 MADE = {"Constant", "Iota", "Where", "Gather", "ScatterAdd", "Cat", "Pad", "Fold", "Conv", "Dot", "Bitcast", "Threefry"}
-MADE |= {"Attention", "AttentionGradient", OPERATION}
+MADE |= {"Attention", "AttentionGradient", "ArgSort", "RunningSum", "ScatterReduce", OPERATION}
 KNOWN = VIEWS | UNARY.keys() | BINARY.keys() | REDUCE.keys() | MADE
 
 
@@ -441,15 +455,7 @@ def _short(name: str) -> str:
     return name if found is None else found[1] or found[2] or name
 
 
-def _indices(shape: Sequence[int]) -> list[str]:
-    return ["0" if n == 1 else f"i{k}" for k, n in enumerate(shape)]
-
-
 def _result_in(flat: View, shape: tuple[int, ...], by_row: bool) -> View:
     """The result (n, heads, l, d) inside the result array of an attention call."""
     start, *strides = place_of_result(shape, by_row)
     return View(flat.memory, shape, (*strides, 1), start)
-
-
-def _loops(shape: Sequence[int]) -> str:
-    return " ".join(f"for (let i{k} = 0; i{k} < {n}; i{k}++)" for k, n in enumerate(shape) if n != 1)
