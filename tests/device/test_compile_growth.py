@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+from typing import Any
 
 import shadergrad as sg
 from shadergrad import nn
@@ -26,7 +27,10 @@ def calls_of(depth: int) -> int:
         optimizer.step()
         return loss
 
-    x = sg.zeros(2, 4, dtype=sg.int32)
+    return calls_of_capture(step, sg.zeros(2, 4, dtype=sg.int32))
+
+
+def calls_of_capture(step: Any, x: sg.Tensor) -> int:
     profile = cProfile.Profile()
     profile.enable()
     step.portable(x)
@@ -41,3 +45,22 @@ def test_two_layers_more_take_as_many_calls_again() -> None:
     assert growth <= MOST_GROWTH, (
         f"1, 3 and 5 layers take {few}, {some} and {many} calls: {growth:.3f} times as many for two more"
     )
+
+
+def test_comparisons_of_a_long_expression_do_not_walk_it_once_for_each_of_its_values() -> None:
+    """As a rejection sampler's rounds, each of which compares two values of what all rounds are computed of."""
+
+    def calls(rounds: int) -> int:
+        @sg.compile
+        def step(x: sg.Tensor) -> sg.Tensor:
+            low, high = x.exp(), x.exp()
+            for k in range(rounds):
+                low, high = (low * high + k).sin(), (high / low - k).cos()
+                x = sg.where(low < high, low, x)
+            return x
+
+        return calls_of_capture(step, sg.rand(8))
+
+    calls(1)
+    few, many = calls(4), calls(12)
+    assert many < 6 * few, f"4 and 12 rounds take {few} and {many} calls"

@@ -10,10 +10,10 @@ asks until there are none; `verify` refuses a fused graph that has some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
 from ..errors import CompileError
-from ..graph.index import variable
+from ..graph.index import Index, flatten, variable
 from ..graph.node import Node
 from ..graph.printer import describe
 from ..primitives.elementwise import (
@@ -40,7 +40,8 @@ from ..primitives.elementwise import (
     Where,
 )
 from ..primitives.views import SliceAt, View
-from .recorder import Recorder
+from .puller import Indices
+from .recorder import UNKNOWN, Recorder
 
 COMPARISONS = (Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual)
 EXACT = (Maximum, Minimum, Neg, Abs, Sign, Relu, Floor, Round, Trunc, Where, Cast, Bitcast)
@@ -83,9 +84,10 @@ class Compared:
         elsewhere = self._elsewhere(candidates, (*ends_a, *ends_b))
         if elsewhere:  # a slice of what was joined reads less than it is computed of
             elsewhere = self._elsewhere(candidates, [*self._reads(a, once), *self._reads(b, once)])
+        both = of_a.keys() & of_b.keys()
+        in_a, in_b = (self._all_places(x, both, once) for x in (a, b)) if both else ({}, {})
         for key, node in candidates.items():
-            both = key in of_a and key in of_b
-            if key in elsewhere or (both and self._places(a, node, once) != self._places(b, node, once)):
+            if key in elsewhere or (key in both and self._differ(a, b, node, in_a[key], in_b[key], once)):
                 return node
         return None
 
@@ -143,6 +145,18 @@ class Compared:
                 stack.extend(node.inputs)
         return seen & candidates.keys()
 
+    def _differ(self, a: Node, b: Node, node: Node, in_a: set[Index], in_b: set[Index], once: Container[int]) -> bool:
+        """Whether a and b are computed of different places of `node`."""
+        if any(map(_is_data, in_a)) or any(
+            map(_is_data, in_b)
+        ):  # such places are numbered, in the order of a walk to this node alone
+            return self._places(a, node, once) != self._places(b, node, once)
+        return in_a != in_b
+
+    def _all_places(self, x: Node, nodes: Collection[int], once: Container[int]) -> dict[int, set[Index]]:
+        """At which places of each of `nodes`, by id, an element of x is computed: in one walk, for long expressions have many."""
+        return self._recorded(x, lambda n: self._is_read(n, once), nodes).visited
+
     def _places(self, x: Node, node: Node, once: Container[int]) -> set[object]:
         """At which places of `node` an element of x is computed."""
         reads = self._recorded(x, lambda n: n is node or self._is_read(n, once)).reads
@@ -153,10 +167,28 @@ class Compared:
         return self._recorded(x, lambda n: self._is_read(n, once)).reads.values()
 
     @staticmethod
-    def _recorded(x: Node, is_buffer: Callable[[Node], bool]) -> Recorder:
-        recorder = Recorder(is_buffer)
+    def _recorded(x: Node, is_buffer: Callable[[Node], bool], nodes: Collection[int] = ()) -> Visits:
+        recorder = Visits(is_buffer, nodes)
         recorder.pull(x, tuple(variable(f"x{a}", n) for a, n in enumerate(x.shape)))
         return recorder
+
+
+class Visits(Recorder):
+    """A Recorder that also lists the row-major places of some nodes, by id, that it comes by."""
+
+    def __init__(self, is_buffer: Callable[[Node], bool], nodes: Collection[int]) -> None:
+        super().__init__(is_buffer)
+        self.visited: dict[int, set[Index]] = {key: set() for key in nodes}
+
+    def pull(self, node: Node, index: Indices) -> str:
+        if id(node) in self.visited:
+            self.visited[id(node)].add(flatten(index, node.shape))
+        return super().pull(node, index)
+
+
+def _is_data(place: Index) -> bool:
+    """Whether a place is given by data."""
+    return any(name.startswith(UNKNOWN) for name in place.variables())
 
 
 def verify(compared: Compared, once: Container[int]) -> None:

@@ -11,6 +11,8 @@ from ..primitives.elementwise import Elementwise
 from .elements import element_rule, needs_check
 from .puller import Indices, Puller
 
+UNKNOWN = "?"  # the names of positions that are data begin so
+
 
 class Recorder(Puller):
     """Lists reads: (node, row-major index) pairs, and how many scalar operations an element costs."""
@@ -77,4 +79,4 @@ class Recorder(Puller):
 
     def _unknown(self, size: int) -> Index:
         self._names += 1
-        return opaque(f"?{self._names}", 0, max(size - 1, 0))
+        return opaque(f"{UNKNOWN}{self._names}", 0, max(size - 1, 0))
