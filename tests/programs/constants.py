@@ -5,6 +5,7 @@ ever, in silence, whatever the tensor becomes. In: what is captured meanwhile. O
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,19 +29,30 @@ class Constants:
 def constants_noted() -> Iterator[Constants]:
     """Note the constants of every capture."""
     found, held = Constants(), Captured._held
+    old = [weakref.ref(t) for t in _tensors()]
 
     def noting(self: Captured, node: Node) -> tuple[int, Tensor]:
         is_new = id(node) not in self._known
         key, holder = held(self, node)
         if is_new and holder._serial > self.watch.began:
             found.count += 1
-            owners = [t for t in gc.get_objects() if issubclass(type(t), Tensor) and _is_in(t, node, self.watch.began)]
+            alive = [*_tensors(), *(t for r in old if (t := r()) is not None)]
+            owners = [t for t in alive if _is_in(t, node, self.watch.began)]
             if owners:
                 found.wrong.append(f"{node.dtype.name} of shape {node.shape} is in the memory of {len(owners)} tensors")
         return key, holder
 
-    with mock.patch.object(Captured, "_held", noting):
-        yield found
+    gc.freeze()  # what is here already is not looked through again for every constant
+    try:
+        with mock.patch.object(Captured, "_held", noting):
+            yield found
+    finally:
+        gc.unfreeze()
+
+
+def _tensors() -> list[Tensor]:
+    """All that the collector knows and that are not frozen. Asking an object for its class may run its code, asking for its type does not."""
+    return [t for t in gc.get_objects() if issubclass(type(t), Tensor)]
 
 
 def _is_in(tensor: Any, node: Node, began: int) -> bool:

@@ -20,7 +20,7 @@ from programs.generate import generate
 from programs.language import WAYS, Program, Statement, Step
 from programs.net import Task, run_task
 from programs.shrink import shrink
-from shadergrad.run import capture
+from shadergrad.run import captured
 
 SIZE = 50  # programs a test
 
@@ -88,7 +88,7 @@ def test_no_constant_of_a_capture_is_in_the_memory_of_a_tensor(chunk: int) -> No
 
 
 def test_a_value_whose_owner_is_not_found_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "_shown_by", lambda node, began: None)
+    monkeypatch.setattr(captured, "shown_by", lambda node, began: None)
     unmade = object.__new__(sg.Tensor)  # as a traceback keeps one whose making failed
     weight = sg.ones(2)
     with constants_noted() as found:
