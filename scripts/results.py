@@ -281,6 +281,32 @@ def browser(records: list[Record]) -> str:
     return f"{caption(own)}\n\n{table(['steps per second', 'page', 'native runtime', 'times as fast'], rows)}"
 
 
+def mnist_logic(records: list[Record]) -> str:
+    """Accuracies and seconds of trainings on MNIST, by machine."""
+    own = [r for r in records if r.benchmark == "mnist_logic"]
+    if not own:
+        raise RecordError("a page has a table of which there is no record")
+    tables = []
+    for machine in sorted({r.machine for r in own}, key=lambda m: (not is_gpu(m), m)):
+        by_case: dict[str, dict[str, Record]] = {}
+        for r in own:
+            if r.machine == machine:
+                by_case.setdefault(r.case, {})[r.quantity] = r
+        rows = [
+            [
+                case,
+                f"{100 * by['hard accuracy'].value:.2f}",
+                f"{100 * by['soft accuracy'].value:.2f}",
+                number(by["time"].value),
+                str(by["hard accuracy"].how.count("seed ")),
+            ]
+            for case, by in sorted(by_case.items(), key=lambda item: naturally(item[0]))
+        ]
+        head = ["training", "circuit, %", "mixtures, %", "seconds", "seeds"]
+        tables.append(f"{caption(r for r in own if r.machine == machine)}\n\n{table(head, rows)}")
+    return "\n".join(tables)
+
+
 def best_machine(records: Iterable[Record]) -> Machine:
     """The machine with most records, among equals the one measured last. GPUs come before others."""
     by_machine: dict[Machine, list[Record]] = {}
@@ -300,6 +326,7 @@ TABLES: dict[str, Callable[[list[Record]], str]] = {
     "growth": growth,
     "circuits": circuits,
     "browser": browser,
+    "mnist_logic": mnist_logic,
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import mnist_logic
 import record
 import results
 from record import Machine, Record, RecordError
@@ -202,3 +203,31 @@ def test_what_was_entered_by_hand_goes_once_it_is_measured() -> None:
     shorter = replace(by_hand, machine=replace(gpu, adapter="NVIDIA H10 (Vulkan)"))
     assert results.not_replaced([shorter, measured]) == [shorter, measured]
     assert results.not_replaced([by_hand, replace(measured, case="cnn")]) == [by_hand, replace(measured, case="cnn")]
+
+
+def test_trainings_on_mnist_have_a_row_a_case_and_the_gpu_first() -> None:
+    def told(case: str, machine: Machine, hard: float, seeds: int) -> list[Record]:
+        how = ", ".join(f"seed {k}: {hard}" for k in range(seeds))
+        one = replace(FIRST, benchmark="mnist_logic", case=case, machine=machine, peers={}, how=how)
+        figures = (("hard accuracy", hard, "share"), ("soft accuracy", hard + 0.001, "share"), ("time", 80.0, "s"))
+        return [replace(one, quantity=name, value=value, unit=unit) for name, value, unit in figures]
+
+    cpu = replace(GPU, adapter="cpu", driver="")
+    records = [*told("mnist-logic, width 20, 8 epochs", cpu, 0.96, 3), *told("mnist-logic, 100 epochs", GPU, 0.976, 1)]
+    text = results.TABLES["mnist_logic"](records)
+    assert text.index("| mnist-logic, 100 epochs | 97.60 | 97.70 | 80 | 1 |") < text.index(
+        "width 20, 8 epochs | 96.00 |"
+    )
+    assert text.count("2026-11-20") == 2
+    assert "| 3 |" in text
+    with pytest.raises(RecordError, match="no record"):
+        results.TABLES["mnist_logic"]([])
+
+
+def test_the_epochs_that_fit_follow_from_two() -> None:
+    probe = mnist_logic.Outcome(0.9, 0.9, seconds=10.0, each=2.0)  # six seconds to begin
+    assert [mnist_logic.epochs_within(s, probe) for s in (80.0, 9.0, 1.0)] == [37, 1, 1]
+    outcomes = [probe, mnist_logic.Outcome(0.92, 0.93, 12.0, 2.0)]
+    hard, soft, seconds = mnist_logic.measured("mnist-logic", outcomes, range(2))
+    assert (hard.value, soft.value, seconds.value) == (0.91, 0.915, 11.0)
+    assert hard.how == "seed 0: 0.9000, seed 1: 0.9200"
