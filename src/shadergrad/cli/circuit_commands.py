@@ -104,7 +104,12 @@ def run(
 
 def export(
     file: File,
-    form: Annotated[str, typer.Argument(help="c, verilog, wgsl, dot, svg, blif or aiger.", metavar="FORMAT")],
+    form: Annotated[
+        str,
+        typer.Argument(
+            help="c, verilog, wgsl, javascript (of a classifier), dot, svg, blif or aiger.", metavar="FORMAT"
+        ),
+    ],
     out: Out = None,
     name: Annotated[str, typer.Option(help="Name of the function, module or model.")] = "circuit",
     height: Annotated[int, typer.Option(help="Height of an automaton's grid, in Verilog and WGSL.")] = 32,
@@ -125,6 +130,7 @@ def export(
             else c.cell_to_verilog(cell, height, width, name)
         ),
         "wgsl": lambda: c.to_wgsl(circuit, name) if cell is None else c.cell_to_wgsl(cell, height, width),
+        "javascript": lambda: c.classifier_to_javascript(_classifier(found)),
         "dot": lambda: c.to_dot(circuit),
         "svg": lambda: c.to_svg(circuit),
         "blif": lambda: c.to_blif(circuit, name),
@@ -138,6 +144,18 @@ def export(
     else:
         out.write_text(text, encoding="utf-8")
         _print(f"in {out}: {len(circuit)} gates")
+
+
+def _classifier(found: Any) -> Any:
+    """What `javascript` is written of. Raises CircuitInputError for another file."""
+    from ..logic.circuit import CircuitClassifier  # as above
+
+    if not isinstance(found, CircuitClassifier):
+        raise CircuitInputError(
+            "[export] javascript is the format of classifiers, with thresholds and counts; this file has none.\n"
+            "  Hint: classifier.json of a training, or sg.logic.circuit.to_wasm(circuit) in Python."
+        )
+    return found
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"show": show, "simplify": simplify, "run": run, "export": export}

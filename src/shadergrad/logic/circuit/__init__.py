@@ -2,9 +2,10 @@
 
 Circuits are NumPy arrays, boards are packed 64 cells a word; only a board on a device (device_board.py) is a tensor.
 circuit.py: gates and wires. cell.py: a circuit as the rule of a cellular automaton. minimize.py, equivalence.py.
-classifier.py, native_classifier.py, device_classifier.py: circuits that classify, run by NumPy, by compiled C, and on a device.
+classifier.py, native_classifier.py, device_classifier.py: circuits that classify, run by NumPy, by compiled C, and on a device;
+counting.py: their counts as gates.
 packed_board.py, native_board.py, device_board.py: boards, stepped by NumPy, by compiled C, and on a device. circuit_files.py: JSON.
-export_*.py: C, Verilog, WGSL, BLIF, AIGER, DOT, SVG.
+export_*.py: C, Verilog, WGSL, WebAssembly, BLIF, AIGER, DOT, SVG.
 """
 
 from .cell import CellCircuit
@@ -20,6 +21,7 @@ from .export_c import cell_to_c, to_c
 from .export_dot import to_dot
 from .export_svg import to_svg
 from .export_verilog import cell_to_verilog, classifier_to_verilog, to_verilog
+from .export_wasm import classifier_to_javascript, to_wasm
 from .export_wgsl import cell_to_wgsl, to_wgsl
 from .gate_counts import GateCounts, count_gates, histogram
 from .minimize import minimize
@@ -44,6 +46,7 @@ __all__ = [
     "cell_to_c",
     "cell_to_verilog",
     "cell_to_wgsl",
+    "classifier_to_javascript",
     "classifier_to_verilog",
     "count_gates",
     "equivalent",
@@ -59,5 +62,6 @@ __all__ = [
     "to_json",
     "to_svg",
     "to_verilog",
+    "to_wasm",
     "to_wgsl",
 ]
