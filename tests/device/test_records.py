@@ -16,7 +16,7 @@ from scipy import special
 import shadergrad as sg
 from cases import CASES, Case, threefry_reference
 from helpers import cotangents_of, evaluate, is_floating, leaves_of
-from shadergrad.compile import convolution, lower, order
+from shadergrad.compile import attention, convolution, lower, order
 from shadergrad.compile.elements import element_rule
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.compile.wgsl.functions import functions_text, literal, math_functions
@@ -46,7 +46,9 @@ LOWERED = {
     "Fold": lower.fold_to_sum,
     "Conv": convolution.conv_to_dot,
     "ArgSort": order.argsort_to_ranks,
-}  # no WGSL of their own: a rule of lower.py rewrites them
+    "Attention": attention.attention_to_calls,
+    "AttentionGradient": attention.attention_to_calls,
+}  # no WGSL of their own: a rule rewrites them
 MADE_BY_RULES = {  # in no user's graph; test_calls.py has them, and this file the slopes
     "GammaDraw",
     "GammaSlope",
