@@ -120,3 +120,98 @@ def test_a_file_that_is_no_structure_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "x.cif", tmp_path / "missing.pdb"):
         with pytest.raises(DataError, match=r"cannot read .* as PDB or mmCIF"):
             co.structure_contacts(path, family(), co.residue_numbers(family()))
+
+
+# -- what files of structures are like
+
+
+def atom(
+    name: str,
+    residue: str,
+    chain: str,
+    number: str,
+    place: tuple[float, float, float],
+    *,
+    alt: str = " ",
+    occ: float = 1.0,
+) -> str:
+    """A line of a PDB; number: with its insertion code, a blank or a letter."""
+    x, y, z = place
+    return f"ATOM      1  {name:<3}{alt}{residue} {chain}{number:>5}   {x:8.3f}{y:8.3f}{z:8.3f}{occ:6.2f}  0.00           C"
+
+
+FAR = (90.0, 90.0, 90.0)
+PLAIN = [
+    atom("CB", "ALA", "A", "24 ", (0, 0, 0)),
+    atom("CB", "CYS", "A", "25 ", (10, 0, 0)),
+    atom("CA", "GLY", "A", "26 ", (20, 0, 0)),
+    atom("CB", "ASP", "B", "7 ", (0, 7.9, 0)),
+    atom("CB", "GLU", "B", "8 ", (20, 8.1, 0)),
+]
+TRAPS = {
+    "alternative places": [
+        atom("CB", "ALA", "A", "24 ", FAR, alt="A", occ=0.3),
+        atom("CB", "ALA", "A", "24 ", (0, 0, 0), alt="B", occ=0.7),
+        *PLAIN[1:],
+    ],
+    "alternative residues": [
+        atom("CB", "SER", "A", "24 ", FAR, alt="A", occ=0.4),
+        atom("CB", "ALA", "A", "24 ", (0, 0, 0), alt="B", occ=0.6),
+        *PLAIN[1:],
+    ],
+    "alternative residues, the likelier first": [
+        atom("CB", "ALA", "A", "24 ", (0, 0, 0), alt="A", occ=0.6),
+        atom("CB", "SER", "A", "24 ", FAR, alt="B", occ=0.4),
+        *PLAIN[1:],
+    ],
+    "insertion codes": [PLAIN[0], atom("CB", "ALA", "A", "24A", FAR), atom("CB", "TRP", "A", "24B", FAR), *PLAIN[1:]],
+    "several models": [
+        "MODEL        1",
+        *PLAIN,
+        "ENDMDL",
+        "MODEL        2",
+        atom("CB", "ALA", "A", "24 ", FAR),
+        "ENDMDL",
+    ],
+    "parts of a chain": [PLAIN[0], "TER", *PLAIN[3:], "TER", *PLAIN[1:3]],
+    "a calcium ion and a ligand": [
+        *PLAIN,
+        atom("CA", " CA", "A", "24 ", FAR).replace("ATOM  ", "HETATM")[:76] + "CA",
+        atom("CB", "ATP", "B", "7 ", FAR).replace("ATOM  ", "HETATM"),
+        atom("CA", "HOH", "B", "8 ", FAR).replace("ATOM  ", "HETATM"),
+    ],
+    "a modified residue": [
+        *PLAIN[:1],
+        atom("CB", "CSO", "A", "25 ", (10, 0, 0)).replace("ATOM  ", "HETATM"),
+        *PLAIN[2:],
+    ],
+}
+
+
+@pytest.mark.parametrize("ending", ["pdb", "cif"])
+@pytest.mark.parametrize("trap", TRAPS)
+def test_contacts_are_those_of_the_plain_file(tmp_path: Path, trap: str, ending: str) -> None:
+    gemmi = pytest.importorskip("gemmi", reason="no gemmi: pip install shadergrad[structure]")
+    path = tmp_path / f"s.{ending}"
+    (tmp_path / "s.pdb").write_text("\n".join([*TRAPS[trap], "END"]) + "\n")
+    if ending == "cif":
+        gemmi.read_structure(str(tmp_path / "s.pdb")).make_mmcif_document().write_file(str(path))
+    found, resolved = co.structure_contacts(path, family(), co.residue_numbers(family(), 24, 7))
+    assert found.contacts is not None
+    assert found.contacts.astype(int).tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+    rows = [[True, True, False], [False] * 3, [True, True, False], [True, True, False]]
+    assert resolved.tolist() == rows  # no residue 9, and a gap in the query
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([*PLAIN, atom("CB", "ALA", "A", "24 ", FAR)], "two residues have the number 24"),
+        (["MODEL        1", *PLAIN[:3], "ENDMDL", "MODEL        2", *PLAIN[3:], "ENDMDL"], "'B' is in a later model"),
+    ],
+)
+def test_files_that_leave_open_which_residue_is_meant_are_refused(tmp_path: Path, lines: list[str], words: str) -> None:
+    pytest.importorskip("gemmi", reason="no gemmi: pip install shadergrad[structure]")
+    (tmp_path / "s.pdb").write_text("\n".join([*lines, "END"]) + "\n")
+    with pytest.raises(DataError, match=words):
+        co.structure_contacts(tmp_path / "s.pdb", family(), co.residue_numbers(family(), 24, 7))

@@ -6,7 +6,6 @@ The scripts draw a line between the Cα of both residues of each pair, the likel
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from .families import Family
 from .numbering import NONE, Numbers
 from .vocabulary import decode
 
+NO_ALTERNATIVE = "\0"  # gemmi's altloc of an atom with one place
 LEAST_EQUAL = 0.5  # of the residues that a chain and the query share by number
 
 
@@ -76,8 +76,9 @@ def structure_contacts(
     """The family with the contacts of a complex, and whether each pair of columns is resolved in it, bool (length_a, length_b).
 
     path: PDB or mmCIF, also gzipped, read by gemmi (`pip install "shadergrad[structure]"`). A contact is a pair of residues whose Cβ (Cα
-    of glycine) are closer than 8 Å, residues by their numbers in the file. Raises DataError for a file that cannot be read, a
-    chain that is not there, and residues that are not the query's.
+    where there is none, as in glycine) are closer than 8 Å, residues by their numbers in the file. Of several models the first is
+    read, of alternative places the likeliest; residues with an insertion code are left out. Raises DataError for a file that cannot be
+    read, a chain that is not there, two residues of one number, and residues that are not the query's.
 
     >>> rows = np.array([[0, 1]], np.uint8)
     >>> family = sg.models.coevolution.Family("x", rows, rows)
@@ -113,9 +114,16 @@ def structure_within(
 def _both_places(path: str | Path, family: Family, numbers: Numbers, chains: tuple[str, str]) -> list[np.ndarray]:
     gemmi = require("gemmi", "structure", "reading a structure")
     try:
-        model = gemmi.read_structure(str(path))[0]
+        structure = gemmi.read_structure(str(path))
+        model = structure[0]
     except (OSError, RuntimeError, ValueError, IndexError) as error:
         raise DataError(f"cannot read {path} as PDB or mmCIF: {error}.") from None
+    elsewhere = {chain.name for other in list(structure)[1:] for chain in other} - {chain.name for chain in model}
+    if missing := sorted(elsewhere & set(chains)):
+        raise DataError(
+            f"{path}: chain {missing[0]!r} is in a later model only, and contacts are read from the first. "
+            "Hint: the mmCIF of the assembly, which has all its chains in one model."
+        )
     return [
         _places(model, chain, path, family, side, own)
         for side, (chain, own) in enumerate(zip(chains, numbers, strict=True))
@@ -130,7 +138,7 @@ def _places(model: Any, chain: str, path: str | Path, family: Family, side: int,
             f"{path} has no chain {chain!r}; it has {', '.join(dict.fromkeys(known))}. Hint: --chain-{'ab'[side]}."
         )
     letters = decode((family.a, family.b)[side][0])
-    residues = dict(_residues(model[chain]))
+    residues = _residues(model, chain, path)
     places, equal, shared = np.full((len(numbers), 3), np.nan), 0, 0
     for column, number in enumerate(numbers.tolist()):
         if number in residues:
@@ -160,13 +168,38 @@ def _fitting(residues: dict[int, tuple[str, list[float]]], letters: str, numbers
     return f"; with {first + shift}, {equal} of {shared} are" if fits else "; no number fits: is it this chain?"
 
 
-def _residues(chain: Any) -> Iterator[tuple[int, tuple[str, list[float]]]]:
+def _residues(model: Any, chain: str, path: str | Path) -> dict[int, tuple[str, list[float]]]:
+    """The letter and the Cβ of each residue by its number, from all parts of the chain that the file has.
+
+    Of alternative places, and of residues that share a number as alternatives, the one with the highest occupancy, the first of equals.
+    Residues with an insertion code have no number of their own and are left out. Raises DataError for two residues of one number.
+    """
     gemmi = require("gemmi", "structure", "reading a structure")
-    for residue in chain:
-        atom = residue.find_atom("CB", "*") or residue.find_atom("CA", "*")
+    found: dict[int, tuple[str, list[float]]] = {}
+    taken: dict[int, Any] = {}
+    for residue in (each for part in model if part.name == chain for each in part):
         letter = gemmi.find_tabulated_residue(residue.name).one_letter_code.upper()
-        if atom and letter.strip():
-            yield residue.seqid.num, (letter, atom.pos.tolist())
+        number, atom = residue.seqid.num, _beta(residue)
+        if atom is None or not letter.strip() or residue.seqid.icode.strip():
+            continue
+        before = taken.get(number)
+        if before is not None and NO_ALTERNATIVE in (atom.altloc, before.altloc):
+            raise DataError(
+                f"{path}, chain {chain}: two residues have the number {number}. Hint: a file in which each copy of a protein "
+                "is a chain of its own."
+            )
+        if before is None or atom.occ > before.occ:
+            taken[number], found[number] = atom, (letter, atom.pos.tolist())
+    return found
+
+
+def _beta(residue: Any) -> Any:
+    """The Cβ of a residue, its Cα where it has none, the likeliest of several places; None for a residue without both."""
+    for name in ("CB", "CA"):
+        atoms = [atom for atom in residue if atom.name == name and atom.element.name == "C"]
+        if atoms:
+            return max(atoms, key=lambda atom: atom.occ)
+    return None
 
 
 def _escaped(number: int) -> str:
