@@ -74,7 +74,7 @@ GPUAdapter.prototype.requestDevice = function (...args) { window.devices += 1; r
 
 @pytest.mark.slow
 def test_the_digits_page_learns_by_itself_in_a_worker(visit: Any, digits_site: Path) -> None:
-    page = opened(visit, digits_site, COUNT_WORKERS)
+    page = opened(visit, digits_site, COUNT_WORKERS, path="index.html#on=GPU")
     wait_for_steps(page, 250)
     page.click("text=Pause")
     page.wait_for_function("() => document.querySelector('button.main').textContent === 'Start'")
@@ -104,7 +104,7 @@ def test_a_page_tells_of_every_kernel_that_is_compiled_and_of_every_step(visit: 
     step, _, _ = digits()
     sg.web.export(step, tmp_path, sg.zeros(BATCH, 64), sg.zeros(BATCH, dtype="int32"))
     kernels = len(json.loads((tmp_path / "step.json").read_text())["plan"]["kernels"])
-    page = opened(visit, tmp_path, script=LISTEN)
+    page = opened(visit, tmp_path, script=LISTEN, path="index.html#on=GPU")
     wait_for_steps(page, 40)
     told = [found[1] for text in page.evaluate("said") if (found := re.search(r"(\d+) of (\d+) kernels", text or ""))]
     assert list(dict.fromkeys(told)) == [str(k + 1) for k in range(kernels)]
@@ -294,7 +294,7 @@ def test_the_page_of_any_step_in_each_state(visit: Any, tmp_path: Path) -> None:
         programs={"predict": (predict, sg.ones(2, 3))},
         settings={"steps": 800},
     )
-    page = opened(visit, tmp_path, LISTEN, path="index.html#run=0")
+    page = opened(visit, tmp_path, LISTEN, path="index.html#run=0&on=GPU")
     assert page.title() == "Fit a line"
     assert page.inner_text(".legend") == ""
     page.click("text=One step")

@@ -25,6 +25,7 @@ from ..plan import Label
 from ..run.portable import PortableStep
 from .errors import WebError
 from .javascript_step import render
+from .javascript_work import work
 from .playground import PLAYGROUND
 from .preview import PREVIEW, preview
 from .state_file import Key, state_bytes
@@ -115,6 +116,7 @@ def export(
         "programs": list(parts),
         "data": DATA if data else None,
         "cpu": refused,  # why the page cannot train on the CPU; "" where it can
+        "work": work(beside["step"]),
         "settings": dict(settings or {}),
     }
     (site / PAGE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
@@ -144,9 +146,10 @@ def _title_of(step: sg.CompiledStep) -> str:
     return "A training step" if name in ("", "<lambda>", "step") else name.strip("_").replace("_", " ").capitalize()
 
 
-_OF_TYPES = re.compile(
-    r"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n", re.MULTILINE | re.DOTALL
-)  # comments that are read by type checkers
+_COMMENTS = re.compile(  # of type checkers, and within the code; heads of files stay
+    r"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n|/\*\*(?:(?!\*/).)*\*/ ?|^[ \t]+// [^\n]*\n|(?<=[;{},()]) // [^\n]*",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def _compact(document: str) -> str:
@@ -181,6 +184,6 @@ def _copy_site(site: Path, page: str) -> None:
             if path.name in others:
                 continue
             if path.suffix == ".js" and path.name != API:
-                (site / path.name).write_text(_OF_TYPES.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
+                (site / path.name).write_text(_COMMENTS.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
             else:
                 shutil.copyfile(path, site / path.name)

@@ -1,6 +1,6 @@
 // The page: reads page.json, loads the programs in a worker, and hands over to the script that page.json names.
 
-import { Remote, h, say } from "./ui.js";
+import { Remote, h, say, wish } from "./ui.js";
 
 async function main() {
   const base = new URL(".", location.href).href;
@@ -13,11 +13,13 @@ async function main() {
   for (const [href, text] of Object.entries(page.settings.links ?? {}))
     document.querySelector("header")?.append(h("p", {}, h("a", { href }, /** @type {string} */ (text))));
   const remote = new Remote();
-  remote.on("kernel", ({ compiled, of }) => say(`Compiling for this GPU: ${compiled} of ${of} kernels …`));
+  let loading = true;
+  remote.on("kernel", ({ compiled, of }) => loading && say(`Compiling for this GPU: ${compiled} of ${of} kernels …`));
   const [{ start }, info] = await Promise.all([
     import(new URL(`${page.page}.js`, import.meta.url).href),
-    remote.call("load", base, page, { timestamps: true }),
+    remote.call("load", base, page, { timestamps: true, on: page.page === "compare" ? "GPU" : wish("on", "") }),
   ]);
+  loading = false;
   say("");
   await start(remote, page, info, document.getElementById("main"));
   document.body.dataset.ready = "";

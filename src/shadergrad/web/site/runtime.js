@@ -614,6 +614,19 @@ export class Program {
     this._kept = this.steps;
   }
 
+  /**
+   * Takes the parameters and the state of the same program elsewhere, on the CPU for one, and goes on at its step.
+   * @param {Program} other
+   */
+  async adopt(other) {
+    const mine = this._session.held;
+    const held = [...other._session.held.values()].filter(({ key }) => mine.has(key));
+    const values = await other._session.doing(() => other._session.download(held.map((h) => [h.buffer, h.spec])));
+    await this._session.reopening;
+    held.forEach(({ key }, k) => this.#put(/** @type {Held} */ (mine.get(key)), values[k]));
+    this.steps = this._kept = other.steps;
+  }
+
   /** Frees the device, for all programs that share it. */
   destroy() {
     this._session.closed = true;

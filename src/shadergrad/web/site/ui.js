@@ -3,10 +3,17 @@
 /** @typedef {{steps: number, rows: Record<string, number>[], perSecond: number, gpuTime: number | null}} Progress */
 /** @typedef {{page: string, title: string, text: string, programs: string[], data: string | null, settings: Record<string, any>}} Page */
 /** @typedef {{name: string, shape: number[], dtype: string}} Part */
-/** noGpu: why the step runs on the CPU, if it does. @typedef {{adapter: string, noGpu: string, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info */
+/**
+ * noGpu: why the step cannot run on the GPU. choice: whether it can run on the CPU, too. compiling: how many kernels the GPU has
+ * compiled beside a training on the CPU. paces: milliseconds of a step.
+ * @typedef {{place: "GPU" | "CPU", adapter: string, noGpu: string, choice: boolean, compiling: string | null, paces: {GPU: number | null, CPU: number | null}, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info
+ */
 
 const MOST_POINTS = 4000;
 const GPU_TIME = "GPU time a step";
+const BUSY = "GPU busy";
+const CPU_TIME = "CPU time a step";
+const DISPATCHES = "dispatches a step";
 const FIRST_STEP = "The first step is under way. It takes seconds on a slow GPU, and up to a minute on a software adapter or a CPU.";
 
 /** The worker, as functions. */
@@ -250,10 +257,21 @@ export class Chart {
   }
 }
 
+/** Where a step runs, and why, in a sentence. @param {Info} info */
+function whereabouts({ place, adapter, noGpu, compiling, paces }) {
+  const cpu = "The step runs on the CPU, in plain JavaScript";
+  if (noGpu) return `${cpu}: ${noGpu}`;
+  if (compiling !== null) return `${cpu}, while the GPU's kernels compile${compiling ? `: ${compiling}` : ""}.`;
+  const both = paces.GPU !== null && paces.CPU !== null;
+  if (place === "CPU") return both ? `${cpu}: ${short(Number(paces.CPU), 2)} ms a step there, ${short(Number(paces.GPU), 2)} ms on the GPU (${adapter}).` : `${cpu}.`;
+  return both ? `The step runs on the GPU: ${short(Number(paces.GPU), 2)} ms a step there, ${short(Number(paces.CPU), 2)} ms on the CPU.` : "";
+}
+
 /** The panel that every page has: curves, start, pause, step, reset, the learning rate, figures, files. */
 export class Training {
   running = false;
   steps = 0;
+  /** The training begun last. */ latest = {};
   /** Until a training's first step. @type {number | undefined} */ patience;
 
   /** @param {Remote} remote @param {Page} page @param {Info} info */
@@ -273,23 +291,59 @@ export class Training {
       "section",
       { class: "wide" },
       h("h2", {}, "Training"),
-      info.noGpu ? h("p", { class: "note" }, `The step runs on the CPU, in plain JavaScript: ${info.noGpu}`) : "",
+      (this.note = h("p", { class: "note" }, (this.where = h("span", { role: "status" })), (this.other = h("button", { onclick: () => trying(() => this.choose()) })))),
       this.chart.element,
       h("div", { class: "row" }, this.start, this.button("One step", () => this.step()), this.button("Reset", () => this.reset()), ...this.rate()),
       this.table({
         steps: "0",
         loss: "–",
         [this.speed]: "–",
-        ...(info.noGpu ? {} : { [GPU_TIME]: "–", "dispatches a step": `${info.dispatches}` }),
+        [GPU_TIME]: "–",
+        [BUSY]: "–",
+        [DISPATCHES]: `${info.dispatches}`,
+        [CPU_TIME]: "–",
         parameters: info.parameters.toLocaleString("en"),
-        ...(info.noGpu ? { CPU: "one thread" } : { GPU: info.adapter || "unnamed" }),
+        "runs on": "–",
       }),
       this.files(),
     );
+    this.place(info);
+    remote.on("place", ({ info: now }) => this.place(now));
+    remote.on("kernel", ({ compiled, of }) => this.info.compiling !== null && this.place({ ...this.info, compiling: `${compiled} of ${of}` }));
     remote.on("progress", (progress) => this.show(progress));
     remote.on("paused", () => this.paused());
     remote.on("lost", ({ reason, stepsLost }) => say(`The GPU was lost (${reason}) and opened again; ${stepsLost} steps are trained anew.`));
     document.addEventListener("visibilitychange", () => document.hidden && this.running && this.toggle());
+  }
+
+  /** Says where the step runs, and why. @param {Info} info */
+  place(info) {
+    this.info = info;
+    const { place, paces, noGpu, figures } = { ...info, figures: this.figures };
+    const onGpu = place === "GPU";
+    this.where.textContent = whereabouts(info);
+    this.other.textContent = `Run it on the ${onGpu ? "CPU" : "GPU"}`;
+    this.other.hidden = !info.choice;
+    this.note.hidden = !this.where.textContent && !info.choice;
+    for (const name of [GPU_TIME, BUSY, DISPATCHES]) figures[name].parentElement?.toggleAttribute("hidden", !onGpu);
+    figures[CPU_TIME].parentElement?.toggleAttribute("hidden", !onGpu || paces.CPU === null);
+    if (paces.CPU !== null) figures[CPU_TIME].textContent = `${short(paces.CPU)} ms`;
+    figures["runs on"].textContent = onGpu ? `GPU: ${info.adapter || "unnamed"}` : noGpu ? "CPU: one thread, no GPU" : "CPU: one thread";
+  }
+
+  /** The step goes on at the other place. */
+  async choose() {
+    const again = this.running;
+    if (again) this.pause();
+    const on = this.info.place === "GPU" ? "CPU" : "GPU";
+    say(`The step moves to the ${on} …`);
+    try {
+      this.place(await this.remote.call("choose", on));
+      remember({ on });
+      say("");
+    } finally {
+      if (again) this.toggle();
+    }
   }
 
   /** Begins by itself, unless the address says otherwise, or the visitor asks for little motion. */
@@ -373,6 +427,7 @@ export class Training {
   toggle() {
     if (this.running) return this.pause();
     this.running = true;
+    const own = (this.latest = {}); // the end of a training tells nothing about one that follows
     this.start.textContent = "Pause";
     remember({ run: null });
     say("");
@@ -382,7 +437,7 @@ export class Training {
       await this.remote.call("train", goal - this.steps);
       const { steps: done } = await this.remote.call("info");
       if (done >= goal) say(`Finished after ${done.toLocaleString("en")} steps: ${this.result()}. Start goes on.`);
-    }).finally(() => this.paused());
+    }).finally(() => this.latest === own && this.paused());
   }
 
   /** The steps under way come to their end first: the button says so. */
@@ -432,7 +487,7 @@ export class Training {
   blank(steps) {
     this.steps = steps;
     this.chart.clear();
-    for (const name of ["loss", this.speed, GPU_TIME]) if (this.figures[name]) this.figures[name].textContent = "–";
+    for (const name of ["loss", this.speed, GPU_TIME, BUSY]) if (this.figures[name]) this.figures[name].textContent = "–";
     this.figures.steps.textContent = steps.toLocaleString("en");
     this.changed();
   }
@@ -450,7 +505,10 @@ export class Training {
     if (rows.length) {
       figures[this.speed].textContent = short(perSecond * (page.settings.batch ?? 1));
     }
-    if (gpuTime !== null) figures[GPU_TIME].textContent = `${short(gpuTime)} ms`;
+    if (gpuTime !== null) {
+      figures[GPU_TIME].textContent = `${short(gpuTime)} ms`;
+      if (rows.length) figures[BUSY].textContent = `${Math.min(100, (gpuTime * perSecond) / 10).toFixed(0)} %`;
+    }
     this.changed();
   }
 

@@ -1,0 +1,42 @@
+"""How much a step computes: a page estimates by it how long the step takes in JavaScript. In: a step node by node. Out: a count."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from ..run.portable import PortableStep
+
+OF_OPERATION = 6400  # an element of an operation of one's own: automata run many steps of a network of gates
+VIEWS = frozenset({"Reshape", "Expand", "Permute", "Slice", "Flip", "Window", "Constant", "Iota"})
+
+
+def work(step: PortableStep) -> int:
+    """Products of matrix multiplications and convolutions, and elements of other operations.
+
+    >>> import shadergrad as sg
+    >>> work(sg.compile(lambda x: x @ x).node_by_node(sg.ones(10, 10)))
+    1000
+    """
+    total = 0
+    for d in step.plan.dispatches:
+        kernel = step.plan.kernels[d.kernel]
+        *read, out = (step.plan.buffers[row].shape for row in d.buffers)
+        parameters = json.loads(kernel.parameters)
+        match kernel.primitive:
+            case name if name in VIEWS:
+                continue
+            case "Dot":
+                total += math.prod(out) * read[0][2]
+            case "Conv":
+                total += math.prod(out) * math.prod(read[1][2:])
+            case "Attention" | "AttentionGradient":
+                q, k = read[:2] if kernel.primitive == "Attention" else read[2:4]
+                total += math.prod(q) * k[2] * (2 if kernel.primitive == "Attention" else 5)
+            case "OperationCall":
+                total += OF_OPERATION * max(math.prod(shape) for shape in (*read, out))
+            case "ArgSort":
+                total += 10 * math.prod(out) * max(1, math.ceil(math.log2(out[parameters["axis"]] + 1)))
+            case _:
+                total += max(math.prod(shape) for shape in (*read, out))
+    return total
