@@ -76,13 +76,17 @@ def gflop(workload: Workload) -> float:
     return sum(kernel.flops for kernel in kernels if kernel.archetype == "dot") / 1e9
 
 
-def measure(network: str, axis: str, size: int, workload: Workload, device: str, against: str) -> Point:
+def measure(network: str, axis: str, size: int, workload: Workload, device: str, against: str, few: bool) -> Point:
+    """few: of two steps, to try it."""
     own = ours(workload, device)
     own.call()
     own.wait()
     runners = [own, *([torch_peer(workload)] if against else [])]
-    guess = max(medians(runners, 3, 1))
-    times = medians(runners, max(2, min(200, round(1e3 * SECONDS / guess))), ROUNDS)
+    if few:
+        times = medians(runners, 2, 1)
+    else:
+        guess = max(medians(runners, 3, 1))
+        times = medians(runners, max(2, min(200, round(1e3 * SECONDS / guess))), ROUNDS)
     return Point(network, axis, size, times[0], times[1] if against else None, gflop(workload))
 
 
@@ -93,7 +97,7 @@ def points(device: str, against: str, networks: Iterable[str], few: bool) -> lis
         for axis, sizes in sweeps.items():
             for size in sizes[:2] if few else sizes:
                 workload = make(**({"batch": 2, "width": 16, "depth": 1} if few else {}) | {axis: size})
-                point = measure(network, axis, size, workload, device, against)
+                point = measure(network, axis, size, workload, device, against, few)
                 found.append(point)
                 theirs = f", PyTorch {point.torch_ms:.3f}" if point.torch_ms else ""
                 typer.echo(f"{network} {axis} {size}: {point.ms:.3f} ms{theirs}, {point.gflop:.3g} GFLOP")
