@@ -303,7 +303,8 @@ def mnist_logic(records: list[Record]) -> str:
             for case, by in sorted(by_case.items(), key=lambda item: naturally(item[0]))
         ]
         head = ["training", "circuit, %", "mixtures, %", "seconds", "seeds"]
-        tables.append(f"{caption(r for r in own if r.machine == machine)}\n\n{table(head, rows)}")
+        where = ", ".join(filter(None, (machine.adapter, machine.driver, machine.processor)))
+        tables.append(f"{where}; {caption((r for r in own if r.machine == machine), machine)}\n\n{table(head, rows)}")
     return "\n".join(tables)
 
 
