@@ -1,7 +1,7 @@
 """Single operations of the interpreter with the bits that native kernels give. In: a primitive. Out: one with the same `numpy` to call.
 
 A program is interpreted before it is compiled (cpu.py), and an operation may run by itself or within a captured step: what it gives must not
-tell which. So the interpreter takes functions of float32, small products and convolutions from machine code, each text of which serves all sizes; adds
+tell which. So the interpreter takes functions of float32, small products, convolutions and scattered sums from machine code, each text of which serves all sizes; adds
 float32 in float64 in the order of row kernels; and computes attention by the operations that native kernels are made of. Arithmetic is
 IEEE's in both. What BLAS is given lies in memory as native kernels have it: results of operations row by row, and views of them.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..compile.groups import Group
-from ..compile.native import kernel, product
+from ..compile.native import kernel, product, scatter
 from ..compile.native.domain import LANES, Domain, domain_of_reduction
 from ..compile.native.regions import TARGET, VIEWS, attention_composed
 from ..compile.native.rules import OF_SINGLE
@@ -25,15 +25,18 @@ from ..dtypes import float32, parse_dtype
 from ..graph.leaves import Alias, Constant, Iota, Placeholder
 from ..graph.node import Node, topological
 from ..graph.primitive import OWN, Primitive
+from ..plan import IN_SCATTER
 from ..primitives.attention import Attention, AttentionGradient
 from ..primitives.dot import Dot
 from ..primitives.elementwise import Pow
+from ..primitives.indexing import ScatterAdd, check_range
 from ..primitives.reduce import ReduceMax, ReduceMin, ReduceSum
 from ..primitives.window import Conv
 from . import llvm, native_convolution
 from .threads import pool
 
 FEWEST = 1 << 14  # elements that a thread takes
+FEW_SCATTERED = 1 << 10  # elements that NumPy adds in less time than a call of machine code takes
 
 
 class Operation:
@@ -194,6 +197,35 @@ class _Convolution(Operation):
         return super().numpy(x, w) if found is None else found
 
 
+# -- scattered sums
+
+
+class _ScatterAdd(Operation):
+    """By machine code, which adds to an element in the order of the axis, as NumPy's `add.at` does: threads share out columns."""
+
+    def numpy(self, *arrays: Any) -> Any:
+        positions, source = arrays
+        served = source.dtype.name in scatter.TYPES and positions.dtype.name in scatter.POSITIONS
+        if not served or source.size <= FEW_SCATTERED:
+            return super().numpy(positions, source)
+        axis, size = self.of.axis, self.of.size  # type: ignore[attr-defined]
+        shape, length = source.shape, source.shape[axis]
+        outer, columns = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        shared = columns > 1 and all(
+            n == 1 or s == 0 for n, s in zip(shape[axis + 1 :], positions.strides[axis + 1 :], strict=True)
+        )
+        if shared:
+            positions = positions[(..., *(0 for _ in shape[axis + 1 :]))]
+        check_range(IN_SCATTER, positions, size)
+        positions, source = np.asarray(positions, order="C"), np.asarray(source, order="C")
+        out = np.zeros((*shape[:axis], size, *shape[axis + 1 :]), source.dtype)
+        text = scatter.scatter_text(source.dtype.name, positions.dtype.name, shared)
+        units = outer * -(-columns // scatter.LANES)
+        arrays = (positions, source, out, np.array([length, columns, size], np.int64))
+        _run(llvm.function(text), arrays, units, max(1, FEWEST // (length * min(columns, scatter.LANES))))
+        return out
+
+
 # -- what is composed
 
 
@@ -250,6 +282,7 @@ _KINDS: dict[type[Primitive], type[Operation]] = {
     ReduceMin: _Reduction,
     Dot: _Product,
     Conv: _Convolution,
+    ScatterAdd: _ScatterAdd,
     Pow: _Power,
     Attention: _Attention,
     AttentionGradient: _Attention,
