@@ -258,13 +258,13 @@ export class Chart {
 }
 
 /** Where a step runs, and why, in a sentence. @param {Info} info */
-function whereabouts({ place, adapter, noGpu, compiling, paces }) {
+function whereabouts({ place, adapter, noGpu, choice, compiling, paces }) {
   const cpu = "The step runs on the CPU, in plain JavaScript";
   if (noGpu) return `${cpu}: ${noGpu}`;
   if (compiling !== null) return `${cpu}, while the GPU's kernels compile${compiling ? `: ${compiling}` : ""}.`;
   const both = paces.GPU !== null && paces.CPU !== null;
   if (place === "CPU") return both ? `${cpu}: ${short(Number(paces.CPU), 2)} ms a step there, ${short(Number(paces.GPU), 2)} ms on the GPU (${adapter}).` : `${cpu}.`;
-  return both ? `The step runs on the GPU: ${short(Number(paces.GPU), 2)} ms a step there, ${short(Number(paces.CPU), 2)} ms on the CPU.` : "";
+  return both ? `The step runs on the GPU: ${short(Number(paces.GPU), 2)} ms a step there, ${short(Number(paces.CPU), 2)} ms on the CPU.` : choice ? "The step runs on the GPU." : "";
 }
 
 /** The panel that every page has: curves, start, pause, step, reset, the learning rate, figures, files. */
@@ -319,8 +319,9 @@ export class Training {
   /** Says where the step runs, and why. @param {Info} info */
   place(info) {
     this.info = info;
-    const { place, paces, noGpu, figures } = { ...info, figures: this.figures };
-    const onGpu = place === "GPU";
+    const { figures } = this;
+    const { paces } = info;
+    const onGpu = info.place === "GPU";
     this.where.textContent = whereabouts(info);
     this.other.textContent = `Run it on the ${onGpu ? "CPU" : "GPU"}`;
     this.other.hidden = !info.choice;
@@ -328,7 +329,7 @@ export class Training {
     for (const name of [GPU_TIME, BUSY, DISPATCHES]) figures[name].parentElement?.toggleAttribute("hidden", !onGpu);
     figures[CPU_TIME].parentElement?.toggleAttribute("hidden", !onGpu || paces.CPU === null);
     if (paces.CPU !== null) figures[CPU_TIME].textContent = `${short(paces.CPU)} ms`;
-    figures["runs on"].textContent = onGpu ? `GPU: ${info.adapter || "unnamed"}` : noGpu ? "CPU: one thread, no GPU" : "CPU: one thread";
+    figures["runs on"].textContent = onGpu ? `GPU: ${info.adapter || "unnamed"}` : "CPU: one thread";
   }
 
   /** The step goes on at the other place. */
