@@ -28,6 +28,7 @@ from shadergrad.plan import format_bytes
 from shadergrad.runtime.device import get_device
 from workloads import WORKLOADS, Workload
 
+WAKING = 1.0  # seconds after which a GPU has raised its clock: an H100 that has idled takes four times as long for a step of ResNet-18
 WARM_UP = 20  # steps before the first round
 PEERS = {"torch": "PyTorch eager", "compile": "torch.compile"}
 ROUND = 0.4  # seconds of a round, about, where nobody says how many steps it has
@@ -125,8 +126,10 @@ def memory_line(runners: list[Runner]) -> str:
 def in_turns(runners: list[Runner], steps: int, rounds: int) -> tuple[list[float], str]:
     """Milliseconds a step of each, and how many steps were measured."""
     if not steps:
-        for runner in runners:  # the first steps of a process are no measure
-            measure(runner, FEWEST)
+        busy_until = time.perf_counter() + WAKING
+        while time.perf_counter() < busy_until:  # the first steps of a process are no measure, nor those of a GPU that has slept
+            for runner in runners:
+                measure(runner, FEWEST)
         slowest = max(measure(runner, FEWEST)[0] for runner in runners)
         steps = max(FEWEST, min(MOST, round(ROUND / slowest)))
     return medians(runners, steps, rounds), f"median of {rounds} x {steps} steps"

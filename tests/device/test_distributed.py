@@ -27,8 +27,9 @@ def _of(name: str) -> ModuleType:
     return module
 
 
-def test_it_equals_one_process_on_the_gpu(webgpu: str) -> None:
-    assert_ranks_pass(_of("test_data_parallel").EQUAL, 2, DEVICES=webgpu)
+@pytest.mark.parametrize("small_parts", ["", "1"])
+def test_it_equals_one_process_on_the_gpu(small_parts: str, webgpu: str) -> None:
+    assert_ranks_pass(_of("test_data_parallel").EQUAL, 2, DEVICES=webgpu, SMALL_PARTS=small_parts)
 
 
 def test_every_operation_works_on_a_gpu(webgpu: str) -> None:

@@ -27,8 +27,8 @@ def drawn(*shape: int) -> np.ndarray:
     return rng.standard_normal(shape, dtype=np.float32).astype(np.float16)
 
 
-@pytest.fixture
-def units(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(params=range(3), ids=["", "ahead", "in turn"])
+def units(webgpu: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
     """A device that takes kernels for matrix units, with small tiles; they run without units where it has none."""
     gpu: Any = get_device(webgpu)
     if not gpu.target.traits.unrolls:
@@ -51,7 +51,9 @@ def units(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         )
         monkeypatch.setattr(gpu, "target", target)
     monkeypatch.setattr(
-        matrix_units, "TILES", (Candidate(32, 32, 32, 2, 2, 1.0, 1), Candidate(32, 32, 16, 2, 2, 1.5, 1))
+        matrix_units,
+        "TILES",
+        tuple(Candidate(32, 32, bk, 2, 2, relative, 1, request.param) for bk, relative in ((32, 1.0), (16, 1.5))),
     )
     monkeypatch.setattr(matrix_units, "SMALLEST", 1)
     monkeypatch.setattr(matrix_units, "LEAST", 1)

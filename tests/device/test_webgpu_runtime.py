@@ -32,7 +32,8 @@ from shadergrad.errors import (
     OutOfMemoryError,
 )
 from shadergrad.plan import BufferSpec, Dispatch, Kernel, Plan
-from shadergrad.runtime import adapters
+from shadergrad.runtime import adapters, staging
+from shadergrad.runtime import webgpu as webgpu_module
 from shadergrad.runtime.device import Storage, get_device
 from shadergrad.runtime.interface import NativeError
 from shadergrad.runtime.memory import Buffer, Bundle, MemoryPool, size_class
@@ -199,11 +200,32 @@ class TestUploadAndDownload:
     def test_a_read_that_is_begun_gives_what_a_whole_one_does(self, device: WebGPUDevice, dtype: DType, n: int) -> None:
         values = np.arange(n).astype(dtype.numpy)
         storage = device.upload(values, dtype)
-        wait_for_it = device.begin_download(storage, (n,), dtype)
+        (part,) = device.begin_download(storage, (n,), dtype)
         device.write(storage, np.zeros(n, dtype.numpy), dtype)  # later than what was begun
-        back = wait_for_it()
+        back = part.finish()
         assert back.dtype == values.dtype
         np.testing.assert_array_equal(back, values)
+
+    @pytest.mark.parametrize("dtype", [int32, float32, float16, bool_], ids=lambda d: d.name)
+    def test_a_read_and_a_write_in_parts_are_those_of_the_whole(
+        self, device: WebGPUDevice, dtype: DType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(webgpu_module, "PART", 64)
+        monkeypatch.setattr(webgpu_module, "STAGED", 1)
+        monkeypatch.setattr(staging, "CHUNK", 32)
+        monkeypatch.setattr(staging, "MOST_BEGUN", 128)  # more than is taken in before something is submitted
+        values = (np.arange(333).reshape(3, 111) % 7).astype(dtype.numpy)
+        parts = device.begin_download(device.upload(values, dtype), values.shape, dtype)
+        assert len(parts) == -(-333 * np.dtype(dtype.stored).itemsize // 64)
+        filling = device.begin_upload(values.shape, dtype)
+        for part in reversed(parts):
+            while not part.is_ready():
+                pass
+            filling.put(part.first, part.finish())
+        between = device.upload(values[0], dtype)  # takes the same staging memory
+        back = device.download(filling.done(), values.shape, dtype)
+        np.testing.assert_array_equal(back, values)
+        np.testing.assert_array_equal(device.download(between, (111,), dtype), values[0])
 
     def test_a_shader_sees_booleans_as_zero_and_one(self, device: WebGPUDevice) -> None:
         kernel = Kernel("not", "map", ("read", "read_write"), NEGATE_BOOL)
@@ -1064,7 +1086,8 @@ class TestProcesses:
 import sys
 sys.modules["wgpu"] = None
 import shadergrad.runtime.webgpu
-from shadergrad.runtime import adapters
+from shadergrad.runtime import adapters, staging
+from shadergrad.runtime import webgpu as webgpu_module
 from shadergrad.runtime.device import get_device
 print(adapters.hardware_adapter_available(), adapters.auto_device_reason())
 try:

@@ -93,6 +93,9 @@ def train(name, device, is_compiled, together, cap=None, hook=None):
         assert step.captures <= 2, step.captures
     return states
 
+if os.environ.get("SMALL_PARTS"):  # what is exchanged travels in many parts, read and written ahead
+    from shadergrad.runtime import webgpu
+    webgpu.PART = webgpu.STAGED = 64
 devices = os.environ.get("DEVICES", "cpu").split()
 for device in devices:
     for name in CASES:

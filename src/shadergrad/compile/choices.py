@@ -21,6 +21,7 @@ FEW_SUMS = 12  # rows and columns of a thread's results of which it can hold fou
 REGISTERS = 65536  # that the threads of a workgroup share at most
 FEW_ROWS = 4  # of a narrow product
 SHORTEST_PART = 64
+AHEAD = ("", "loads ahead", "two tiles in turn")
 SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next
 
 
@@ -197,6 +198,8 @@ class Units:
     m, n, k: of an instruction. rows, columns: of the results of a subgroup, which takes whole instructions. subgroup: its threads.
     padding: halves between the rows of operands' tiles. widths: elements of a load of both operands, 8, 4 or 1. packed: whether both are
     halves in memory that go to their tiles as they are. joined: columns of sums that go through workgroup memory at a time.
+    ahead: what a step does for the next one while it multiplies. 0: nothing. 1: it loads the next tiles into registers. 2: so, and the
+    tiles lie in two places in turn, so that a step takes one barrier.
     """
 
     m: int
@@ -209,9 +212,11 @@ class Units:
     widths: tuple[int, int] = (8, 8)
     packed: tuple[bool, bool] = (True, True)
     joined: int = 32
+    ahead: int = 0
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k} units, {self.rows}x{self.columns} a subgroup, loads of {self.widths[0]} and {self.widths[1]}"
+        text = f"{self.m}x{self.n}x{self.k} units, {self.rows}x{self.columns} a subgroup, loads of {self.widths[0]} and {self.widths[1]}"
+        return text + (f", {AHEAD[self.ahead]}" if self.ahead else "")
 
 
 @dataclass(frozen=True)

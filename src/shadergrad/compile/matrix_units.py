@@ -33,7 +33,7 @@ ALONE = 1.4  # relative time of a workgroup that has a core to itself, where two
 
 class Candidate(NamedTuple):
     """A tile of bm x bn results in steps of bk, by down x across subgroups. relative: time of a multiplication. at_a_time: workgroups
-    of a core. Measured on an H100 (2026-11-27, benchmarks/units.py)."""
+    of a core. ahead: see Units. Measured on an H100 (2026-11-28, benchmarks/units.py)."""
 
     bm: int
     bn: int
@@ -42,11 +42,13 @@ class Candidate(NamedTuple):
     across: int
     relative: float
     at_a_time: int
+    ahead: int = 0
 
 
 TILES = (
-    Candidate(128, 256, 32, 2, 4, 1.0, 1),
-    Candidate(256, 128, 32, 4, 2, 1.06, 1),
+    Candidate(128, 256, 32, 2, 4, 1.0, 1, ahead=1),
+    Candidate(256, 128, 32, 4, 2, 1.02, 1, ahead=1),
+    Candidate(128, 128, 64, 2, 4, 1.1, 2, ahead=1),
     Candidate(128, 128, 64, 2, 2, 1.11, 2),
     Candidate(128, 128, 32, 2, 2, 1.5, 2),
     Candidate(128, 64, 32, 2, 2, 1.37, 2),
@@ -182,7 +184,9 @@ def _with_tile(
         Tile(tile.bm, tile.bn, tile.bk, tm, each // tm),
         layouts,
         striped=tiles_m * tiles_n > MANY_TILES and tiles_m > 1,
-        units=replace(units, rows=tile.bm // tile.down, columns=tile.bn // tile.across, joined=joined),
+        units=replace(
+            units, rows=tile.bm // tile.down, columns=tile.bn // tile.across, joined=joined, ahead=tile.ahead
+        ),
     )
 
 
@@ -225,5 +229,5 @@ def _bytes(choice: DotChoice) -> tuple[int, int, int]:
     halves = []
     for layout, free in zip(choice.layouts, (t.bm, t.bn), strict=True):
         rows, along = (t.bk, free) if layout == "along free" else (free, t.bk)
-        halves.append(2 * rows * (along + units.padding))
+        halves.append(2 * rows * (along + units.padding) * (2 if units.ahead == 2 else 1))
     return halves[0], halves[1], 4 * t.threads // units.subgroup * units.m * (units.joined + LANES)

@@ -8,6 +8,7 @@ float32. With error feedback what rounding loses is added to the next value of t
 from __future__ import annotations
 
 import weakref
+from collections.abc import Hashable
 from typing import Any, Literal
 
 import numpy as np
@@ -28,10 +29,10 @@ class Channel:
         self.engine, self.kind, self.compression = engine, kind, compression
         self.root = root
         self.divisor = 0  # by which the terms of a mean are divided here; 0: they come divided
-        self._errors: dict[int, np.ndarray] | None = {} if keeps_error else None
+        self._errors: dict[Hashable, np.ndarray] | None = {} if keeps_error else None
 
-    def start(self, array: np.ndarray, number: int) -> Any:
-        """Begin: what it gives is for finish. The array is written to, where that can be done."""
+    def start(self, array: np.ndarray, number: Hashable) -> Any:
+        """Begin: what it gives is for finish. number: of the value, as its error is kept. The array is written to, where that can be done."""
         if not (array.flags.c_contiguous and array.flags.writeable):
             array = np.array(array, order="C")
         if self.kind == "root":
@@ -45,7 +46,7 @@ class Channel:
                 return self.engine.all_reduce_bfloat16(sent), sent, array.dtype
         return self.engine.all_reduce(sent, ReduceOp.SUM), sent, array.dtype
 
-    def _compressed(self, array: np.ndarray, number: int) -> np.ndarray:
+    def _compressed(self, array: np.ndarray, number: Hashable) -> np.ndarray:
         if self._errors is not None and number in self._errors:
             array += self._errors[number]
         sent = array.astype(np.float16) if self.compression == "float16" else to_bfloat16(array)

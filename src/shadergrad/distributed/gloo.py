@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from weakref import WeakSet
 
@@ -70,10 +73,14 @@ class Added(Pending):
     may_be_watched = True
 
     def __init__(self, gathered: Pending, rows: Any, into: Any, add: Callable[..., Any]) -> None:
-        self._gathered, self._rows, self._into, self._add = gathered, rows, into, add
+        self.gathered, self._rows, self._into, self._add = gathered, rows, into, add
 
     def wait(self, timeout: float | None = None) -> None:
-        self._gathered.wait(timeout)
+        self.gathered.wait(timeout)
+        self.add_up()
+
+    def add_up(self) -> None:
+        """The sum of what is gathered."""
         first, *others = self._rows
         if len(others) == 1:
             self._add(first, others[0], out=self._into)
@@ -84,7 +91,21 @@ class Added(Pending):
         self._into.copy_(total)
 
     def is_completed(self) -> bool:
-        return self._gathered.is_completed()
+        return self.gathered.is_completed()
+
+
+class SeveralAdded(Several):
+    """As Several, of Added: threads share the sums, which take PyTorch longer than gloo takes to move the halves."""
+
+    def __init__(self, parts: Sequence[Added]) -> None:
+        super().__init__(parts)
+        self._added = parts
+
+    def wait(self, timeout: float | None = None) -> None:
+        for part in self._added:
+            part.gathered.wait(timeout)
+        for _ in _adders().map(Added.add_up, self._added):
+            pass
 
 
 class Narrowed(Pending):
@@ -176,12 +197,13 @@ class Gloo(Engine):
         if self.size > GATHERED:
             wide = halves.float()
             return Narrowed(self._reduced(wide, ReduceOp.SUM), wide, halves)
-        options, started = self._options("Allgather"), []
+        options = self._options("Allgather")
+        started: list[Added] = []
         for part in self._parts(halves):
             rows = part.new_empty((self.size, part.numel()))
             begun = self._start(lambda p=part, r=rows: self._group._allgather_base(r.view(-1), p, options), part, rows)
             started.append(Added(begun, rows, part, self._add))
-        return self._together(started)
+        return started[0] if len(started) == 1 else SeveralAdded(started)
 
     def _parts(self, flat: Any) -> Any:
         """A part for each connection."""
@@ -244,6 +266,14 @@ class Gloo(Engine):
     def close(self) -> None:
         self._group = None  # before Python ends: its threads must be gone by then
 
+
+@cache
+def _adders() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(LANES[8], os.cpu_count() or 1), "shadergrad-add")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_adders.cache_clear)  # the threads were left behind
 
 _connected: WeakSet[Gloo] = WeakSet()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -24,7 +24,7 @@ class Times:
     def __init__(self, device: str) -> None:
         self._device = device
         self._latest = 0.0  # end of a span
-        self._under_way: dict[int, tuple[float, int, str, _Look | None]] = {}
+        self._under_way: dict[Hashable, tuple[float, int, str, _Look | None]] = {}
 
     @contextmanager
     def span(self, kind: Kind, name: str, nbytes: int = 0) -> Iterator[None]:
@@ -34,18 +34,18 @@ class Times:
         self._latest = timing.now()
         timing.tell(Span(self._device, kind, name, start, self._latest - start, nbytes))
 
-    def begin(self, key: int, name: str, nbytes: int) -> None:
+    def begin(self, key: Hashable, name: str, nbytes: int) -> None:
         """An exchange begins."""
         self._under_way[key] = timing.now(), nbytes, name, None
 
-    def follow(self, key: int, started: Any) -> None:
+    def follow(self, key: Hashable, started: Any) -> None:
         """It is under way: started is what the channel gave, whose first part is what is waited for."""
         pending = started[0] if isinstance(started, tuple) else None
         if getattr(pending, "may_be_watched", False):
             start, nbytes, name, _ = self._under_way[key]
             self._under_way[key] = start, nbytes, name, _Look(pending)
 
-    def end(self, key: int) -> None:
+    def end(self, key: Hashable) -> None:
         """It was waited for, in the latest span."""
         start, nbytes, name, look = self._under_way.pop(key)
         end = self._latest if look is None else min(self._latest, look.end())
@@ -62,11 +62,11 @@ class _NotMeasured(Times):
     def span(self, kind: Kind, name: str, nbytes: int = 0) -> Any:
         return self._inside
 
-    def begin(self, key: int, name: str, nbytes: int) -> None: ...
+    def begin(self, key: Hashable, name: str, nbytes: int) -> None: ...
 
-    def follow(self, key: int, started: Any) -> None: ...
+    def follow(self, key: Hashable, started: Any) -> None: ...
 
-    def end(self, key: int) -> None: ...
+    def end(self, key: Hashable) -> None: ...
 
 
 NOT_MEASURED = _NotMeasured()

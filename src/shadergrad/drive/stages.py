@@ -10,19 +10,21 @@ Views and constants are computed again in each stage. Only the last stage overwr
 from __future__ import annotations
 
 import math
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from ..graph.capture import Capture, Graph
 from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import Plan
 from ..runtime import timing
-from ..runtime.device import Program, Storage, get_device
+from ..runtime.device import Begun, Program, Storage, get_device
 from .exchange_times import NOT_MEASURED, Times
+
+PAUSE = 5e-5  # seconds between two looks at what is under way
 
 Load = Callable[[Graph], Program]
 
@@ -74,9 +76,8 @@ class Staged(Program):
         times = Times(self._device) if timing.span_listeners else NOT_MEASURED
         travelling = _Travelling(device, self._nodes, self._places, values, times)
         for number, (stage, gone) in enumerate(zip(self._stages, self._gone, strict=True)):
-            for key in stage.reads:
-                if key not in values:
-                    travelling.wait_for(key)
+            travelling.advance()
+            travelling.wait_for([key for key in stage.reads if key not in values])
             if stage.program is not None:
                 own = [targets.get(key) for key in stage.gives]
                 with times.span("compute", f"stage {number}"):
@@ -90,59 +91,92 @@ class Staged(Program):
 
 
 class _Travelling:
-    """The exchanges of a run that are under way. values: of the run, by node, where results are put. places: of exchanges, for their
-    names in the profile."""
+    """The exchanges of a run that are under way, in parts. values: of the run, by node, where results are put. places: of exchanges, for
+    their names in the profile."""
 
     def __init__(
         self, device: Any, nodes: dict[int, Node], places: dict[int, int], values: dict[int, Storage], times: Any
     ) -> None:
         self._device, self._nodes, self._places, self._values, self._times = device, nodes, places, values, times
         self._at_once = device.reads_at_once or times is not NOT_MEASURED  # measured, stages are over when they return
-        self._reading: list[tuple[int, Callable[[], np.ndarray]]] = []  # what is on its way to the host
-        self._started: dict[int, Any] = {}
+        self._reading: deque[tuple[int, int, Begun]] = deque()  # what is on its way to the host: exchange, part
+        self._started: dict[
+            tuple[int, int], Any
+        ] = {}  # what other processes have to answer, by exchange and first element
+        self._coming: dict[int, tuple[Any, int]] = {}  # where parts go on the device, and how many have not come
 
     def read(self, key: int) -> None:
         """Begin to read what an exchange sends."""
         node = self._nodes[key]
-        read = self._device.begin_download(self._values[id(node.inputs[0])], node.shape, node.dtype)
-        self._reading.append((key, read))
-        if self._at_once:
+        parts = self._device.begin_download(self._values[id(node.inputs[0])], node.shape, node.dtype)
+        self._coming[key] = self._device.begin_upload(node.shape, node.dtype), len(parts)
+        self._reading.extend((key, k, part) for k, part in enumerate(parts))
+        while self._at_once and self._reading:
+            self._send()
+            self._move()
+
+    def advance(self) -> None:
+        """Send what is read where the device has work enough under way: who submitted more would wait for it as well, and no exchange would
+        have begun. What more there is to do on the host waits until the device has all its work."""
+        while self._reading and not self._device.has_room:
             self._send()
 
-    def wait_for(self, key: int) -> None:
-        """The value of an exchange, which has begun to be read."""
-        self._send()
-        if key in self._started:
-            self._receive(key)
+    def wait_for(self, keys: Sequence[int]) -> None:
+        """The values of exchanges, which have begun to be read."""
+        mine = [key for key in keys if key in self._coming]
+        while any(self._coming[key][1] for key in mine):
+            if self._move():
+                continue
+            if self._reading:
+                time.sleep(PAUSE)
+            else:
+                self._receive(next(at for at in self._started if at[0] in mine))
+        for key in mine:
+            filling, _ = self._coming.pop(key)
+            with self._times.span("write", self._name(key), _bytes(self._nodes[key])):
+                self._values[key] = filling.done()
+
+    def _move(self) -> bool:
+        """Send the parts that are read, in order, and take in those that have come. Whether there was one."""
+        found = False
+        while self._reading and self._reading[0][2].is_ready():
+            self._send()
+            found = True
+        for at in [at for at in self._started if self._has_come(at)]:
+            self._receive(at)
+            found = True
+            if self._reading and self._reading[0][2].is_ready():
+                break  # others wait for what goes out
+        return found
 
     def _send(self) -> None:
-        """Send what is read, in order, and take in what has come meanwhile."""
-        for key, read in self._reading:
-            primitive: Any = self._nodes[key].primitive
-            name = self._name(key)
-            with self._times.span("read", name, _bytes(self._nodes[key])):
-                array = read()
-            self._times.begin(key, name, array.nbytes)
-            self._started[key] = primitive.channel.start(array, primitive.number)
-            self._times.follow(key, self._started[key])
-            for other in [k for k in self._started if self._has_come(k)]:
-                self._receive(other)
-        self._reading.clear()
+        """Send the first part that is read, or will be."""
+        key, number, part = self._reading.popleft()
+        node: Any = self._nodes[key]
+        name, at = self._name(key), (key, part.first)
+        with self._times.span("read", name, _bytes(node)):
+            array = part.finish()
+        self._times.begin(at, name, array.nbytes)
+        own = node.primitive.number
+        self._started[at] = node.primitive.channel.start(array, (own, number) if number else own)
+        self._times.follow(at, self._started[at])
 
     def _name(self, key: int) -> str:
         return f"exchange {self._places[key]}"
 
-    def _has_come(self, key: int) -> bool:
-        primitive: Any = self._nodes[key].primitive
-        return primitive.channel.is_done(self._started[key])
+    def _has_come(self, at: tuple[int, int]) -> bool:
+        primitive: Any = self._nodes[at[0]].primitive
+        return primitive.channel.is_done(self._started[at])
 
-    def _receive(self, key: int) -> None:
+    def _receive(self, at: tuple[int, int]) -> None:
+        key, first = at
         node: Any = self._nodes[key]
         with self._times.span("wait", self._name(key), _bytes(node)):
-            array = node.primitive.channel.finish(self._started.pop(key))
-        self._times.end(key)
-        with self._times.span("write", self._name(key), _bytes(node)):
-            self._values[key] = self._device.upload(np.ascontiguousarray(array), node.dtype)
+            array = node.primitive.channel.finish(self._started.pop(at))
+        self._times.end(at)
+        filling, left = self._coming[key]
+        filling.put(first, array)
+        self._coming[key] = filling, left - 1
 
 
 def _bytes(node: Node) -> int:

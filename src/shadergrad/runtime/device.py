@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,32 @@ class Program(ABC):
         """
 
 
+class Begun(NamedTuple):
+    """A read of a part that is under way. first: its first element. is_ready: whether finish, which gives the elements, would not wait."""
+
+    first: int
+    is_ready: Callable[[], bool]
+    finish: Callable[[], np.ndarray]
+
+
+class Filling:
+    """A storage on its way: values go to the device when they are all there."""
+
+    def __init__(self, device: Device, shape: tuple[int, ...], dtype: DType) -> None:
+        self._device, self._shape, self._dtype = device, shape, dtype
+        self._parts: dict[int, np.ndarray] = {}
+
+    def put(self, first: int, values: np.ndarray) -> None:
+        """The elements from `first` on, which are taken at once."""
+        self._parts[first] = values
+
+    def done(self) -> Storage:
+        """The storage, once it has all elements."""
+        parts = [part.reshape(-1) for _, part in sorted(self._parts.items())]
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return self._device.upload(np.ascontiguousarray(whole).reshape(self._shape), self._dtype)
+
+
 class Device(ABC):
     name: str  # "cpu", "webgpu", "webgpu:1"
     target: Target
@@ -96,11 +122,16 @@ class Device(ABC):
         """The values, as a fresh host array. Waits for the work they depend on."""
 
     reads_at_once = True  # whether begin_download has the values when it returns
+    has_room = True  # whether a few more submissions would wait for none under way
 
-    def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> Callable[[], np.ndarray]:
-        """Begin to read the values that a storage has now, behind the work submitted so far. Gives what waits for them."""
+    def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> list[Begun]:
+        """Begin to read the values that a storage has now, behind the work submitted so far, in parts."""
         values = self.download(storage, shape, dtype)
-        return lambda: values
+        return [Begun(0, lambda: True, lambda: values.reshape(-1))]
+
+    def begin_upload(self, shape: tuple[int, ...], dtype: DType) -> Filling:
+        """A new storage whose values come in parts."""
+        return Filling(self, shape, dtype)
 
     async def download_async(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         """As `download`, for a browser's Python that cannot wait."""

@@ -34,10 +34,12 @@ from .interface import (
     Events,
     Found,
     NativeError,
+    Stretch,
     Wish,
 )
 
 MOST_QUERIES = 4096  # of a set, by the specification
+SPARE = 4  # submissions that may come before the next look at what is under way
 COMPUTE = 0x4  # GPUShaderStage
 WRITE_CHUNK = 64 << 20  # every write is copied to a staging buffer that lives until the next submission
 
@@ -428,6 +430,14 @@ class NativeDevice:
         self.lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)
         return self._submit(encoder)
 
+    def copy_all(self, stretches: Sequence[Stretch]) -> int:
+        """Copy stretches of buffers in one submission, whose index it gives."""
+        self._together, self._unwaited = 1, 0
+        encoder = self._encoder()
+        for source, offset, destination, to, nbytes in stretches:
+            self.lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)
+        return self._submit(encoder)
+
     def clear(self, buffers: Iterable[tuple[Any, int]]) -> int:
         """Set so many bytes of each buffer to zero; the index of the submission."""
         self.submit_held()
@@ -476,6 +486,12 @@ class NativeDevice:
         mode = self.lib.WGPUMapMode_Write if write else self.lib.WGPUMapMode_Read
         self.lib.wgpuBufferMapAsync(buffer, mode, 0, nbytes, request[0])
         self.events.check()
+
+    def is_mapped(self, status: Any) -> bool:
+        """Whether `mapped` would not wait."""
+        if status[0] == 0:
+            self._poll()
+        return status[0] != 0
 
     def mapped(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> np.ndarray:
         """The bytes of a buffer, until `unmap`; waits for the mapping."""
@@ -547,3 +563,7 @@ class NativeDevice:
     @property
     def in_flight(self) -> int:
         return len(self._in_flight)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._in_flight) + SPARE <= self._max_in_flight

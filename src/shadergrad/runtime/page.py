@@ -35,6 +35,7 @@ from .interface import (
     Events,
     Found,
     NativeError,
+    Stretch,
     Wish,
 )
 from .targets import PORTABLE_LIMITS
@@ -277,6 +278,9 @@ class PageDevice:
         self._check()
         return self._submitted(self._copy(source, offset, destination, to, nbytes))  # what waits goes with it
 
+    def copy_all(self, stretches: Sequence[Stretch]) -> int:
+        return [self.copy(source, offset, into, nbytes, to) for source, offset, into, to, nbytes in stretches][-1]
+
     def clear(self, buffers: Iterable[tuple[Any, int]]) -> int:
         self.submit_held()
         return self._submitted(self._calls.clear(to_js([tuple(pair) for pair in buffers])))
@@ -300,6 +304,9 @@ class PageDevice:
 
     def map(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> None:
         self._map(buffer, MAP_MODE[write], nbytes)
+
+    def is_mapped(self, status: Any) -> bool:
+        return True
 
     def mapped(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> np.ndarray:
         there = self._mapped_bytes(buffer, nbytes)
@@ -338,6 +345,10 @@ class PageDevice:
     @property
     def in_flight(self) -> int:
         return self._calls.inFlight()
+
+    @property
+    def has_room(self) -> bool:
+        return True
 
     # --- within
 

@@ -2,7 +2,8 @@
 
 A driver keeps what it compiled in host memory and does not say how much that is, so it is estimated from the text. On
 llvmpipe (Mesa 22.3) a map of 300 bytes of WGSL takes 0.1 MiB, a product of 4 KiB 1.1 MiB, and the kernels of a
-convolution's training step, 18 KiB on average, 3 MiB each. Beyond the limit those go first that no program has run for
+convolution's training step, 18 KiB on average, 3 MiB each. On an H100 the 117 kernels of a step of ResNet-18, 2.7 MiB of text, take 177 MiB
+through Dawn, and through wgpu none that can be seen (2026-11-28). Beyond the limit those go first that no program has run for
 longest; their programs compile them anew when they run again. Knows nothing of wgpu: it is given the function that
 compiles.
 """
@@ -16,7 +17,8 @@ from typing import Any, Protocol
 from ..plan import Kernel
 
 BYTES_A_PIPELINE = 64 << 10
-BYTES_A_CHARACTER = 192
+BYTES_A_CHARACTER = 192  # where the driver compiles for a CPU
+BYTES_A_CHARACTER_OF_GPUS = 64
 KEPT = 7 / 8  # of the limit, after making room: so that a loop over ever new shapes does not look every time
 
 Key = tuple[str, tuple[str, ...]]
@@ -44,18 +46,22 @@ class User(Protocol):
         ...
 
 
-def estimated_bytes(kernel: Kernel) -> int:
+def estimated_bytes(kernel: Kernel, on_cpu: bool) -> int:
     """Host memory that a driver keeps for a compiled kernel."""
-    return BYTES_A_PIPELINE + BYTES_A_CHARACTER * len(kernel.source)
+    return BYTES_A_PIPELINE + (BYTES_A_CHARACTER if on_cpu else BYTES_A_CHARACTER_OF_GPUS) * len(kernel.source)
 
 
 class PipelineCache:
     """Pipelines by source and bindings: equal kernels are compiled once. All calls run under the device's lock.
 
-    create: compiles kernels, all or none. users: the programs that there are. limit: bytes, of estimates; what one program needs at once may exceed it.
+    create: compiles kernels, all or none. users: the programs that there are. limit: bytes, of estimates; what one program needs at once may
+    exceed it. on_cpu: whether the kernels are a CPU's machine code.
     """
 
-    def __init__(self, create: Callable[[list[Kernel]], list[Any]], users: Iterable[User], limit: int) -> None:
+    def __init__(
+        self, create: Callable[[list[Kernel]], list[Any]], users: Iterable[User], limit: int, on_cpu: bool
+    ) -> None:
+        self._on_cpu = on_cpu
         self._create = create
         self._users = users
         self._kept: dict[Key, Pipeline] = {}
@@ -74,7 +80,7 @@ class PipelineCache:
         keys = [(kernel.source, kernel.access) for kernel in kernels]
         missing = {key: kernel for key, kernel in zip(keys, kernels, strict=True) if key not in self._kept}
         if missing:
-            sizes = [estimated_bytes(kernel) for kernel in missing.values()]
+            sizes = [estimated_bytes(kernel, self._on_cpu) for kernel in missing.values()]
             if self.nbytes + sum(sizes) > self.limit:
                 self._make_room(sum(sizes), set(keys))
             made = self._create(list(missing.values()))

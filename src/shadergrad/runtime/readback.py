@@ -7,14 +7,28 @@ goes in chunks through a ring of staging buffers, so that copying to the host ov
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..plan import round_up
-from .interface import STAGING_USAGE, Device
+from .interface import STAGING_USAGE, Device, Stretch
 from .staging import CHUNK, Ring, Staging, copy_bytes
+
+
+class Reading:
+    """A read of a stretch that is under way."""
+
+    def __init__(self, readback: Readback, ring: Ring) -> None:
+        self._readback, self.ring, self.staging = readback, ring, ring.current()
+
+    def is_ready(self) -> bool:
+        """Whether `finish` would not wait."""
+        return self._readback.is_ready(self.staging)
+
+    def finish(self, into: np.ndarray) -> None:
+        self._readback.finish(self, into)
 
 
 class Readback:
@@ -33,19 +47,30 @@ class Readback:
             self._ring = Ring(self._native, STAGING_USAGE)
             raise
 
-    def begin(self, raw: Any, nbytes: int) -> Callable[[np.ndarray], None]:
-        """Begin to read a buffer, behind the work submitted so far. Gives what waits, and fills an array with the bytes."""
-        ring = self._lent.pop() if self._lent else Ring(self._native, STAGING_USAGE)
-        staging = ring.current()
-        ring.grow(staging, round_up(nbytes, 4))
-        staging.submission = self._native.copy(raw, 0, staging.raw, round_up(nbytes, 4))
-        self._native.map(staging.raw, round_up(nbytes, 4), staging.status)
+    def begin(self, raw: Any, sizes: Sequence[int]) -> list[Reading]:
+        """Begin to read stretches of so many bytes from the start of a buffer, behind the work submitted so far."""
+        readings: list[Reading] = []
+        stretches: list[Stretch] = []
+        start = 0
+        for nbytes in sizes:
+            ring = self._lent.pop() if self._lent else Ring(self._native, STAGING_USAGE)
+            ring.grow(ring.current(), round_up(nbytes, 4))
+            readings.append(Reading(self, ring))
+            stretches.append((raw, start, ring.current().raw, 0, round_up(nbytes, 4)))
+            start += nbytes
+        submission = self._native.copy_all(stretches)
+        for reading, stretch in zip(readings, stretches, strict=True):
+            reading.staging.submission = submission
+            self._native.map(reading.staging.raw, stretch[-1], reading.staging.status)
+        return readings
 
-        def finish(into: np.ndarray) -> None:
-            self._finish(staging, into)
-            self._lent.append(ring)
+    def finish(self, reading: Reading, into: np.ndarray) -> None:
+        """Wait for what was begun, and fill an array with the bytes."""
+        self._finish(reading.staging, into)
+        self._lent.append(reading.ring)
 
-        return finish
+    def is_ready(self, staging: Staging) -> bool:
+        return self._native.is_mapped(staging.status)
 
     def abandon(self) -> list[Any]:
         """After the device's loss: the raw staging buffers, to be released. This object is of no use any more."""

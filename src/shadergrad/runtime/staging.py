@@ -21,15 +21,16 @@ import numpy as np
 
 from ..plan import round_up
 from ..system.browser import thread_pool
-from .interface import UPLOAD_USAGE, Device
+from .interface import UPLOAD_USAGE, Device, Stretch
 
 CHUNK = 8 << 20  # bytes
 RING = 4  # buffers
 LARGEST = CHUNK * RING
 SMALLEST = 64 << 10
-MOST_THREADS = 4
+MOST_THREADS = 8
 LENT = 1 << 20  # bytes of the smallest array whose memory is used again
 MOST_LEFT = 128 << 20
+PART = 2 * CHUNK  # bytes of what is read and exchanged at a time
 MOST_BEGUN = 1 << 30  # of reads that are begun: the gradients of a whole model, which each step reads anew
 SHARE = 1 << 20  # bytes: what a thread copies at least, lest waking it takes longer
 
@@ -37,7 +38,8 @@ SHARE = 1 << 20  # bytes: what a thread copies at least, lest waking it takes lo
 class Staging:
     """One mappable buffer, and the status word that its mapping reports to.
 
-    submission: the last one that uses it. asked: bytes whose mapping was asked for, 0 where none was.
+    submission: the last one that uses it. asked: bytes whose mapping was asked for, 0 where none was. held: whether it has bytes that are
+    not submitted yet.
     """
 
     def __init__(self, status: Any) -> None:
@@ -46,6 +48,7 @@ class Staging:
         self.status = status
         self.submission = 0
         self.asked = 0
+        self.held = False
 
 
 class Ring:
@@ -70,6 +73,11 @@ class Ring:
         """The one that was used longest ago is the next."""
         self._buffers.rotate(-1)
 
+    def add(self) -> Staging:
+        """A further buffer, which is the next."""
+        self._buffers.appendleft(Staging(self._native.new_status()))
+        return self._buffers[0]
+
     def grow(self, staging: Staging, nbytes: int) -> None:
         """See to it that it holds as many bytes."""
         if staging.capacity >= nbytes:
@@ -89,24 +97,68 @@ class Uploads:
         self._native = native
         self._ring = Ring(native, UPLOAD_USAGE)
         self._spoilt: list[Any] = []
+        self._begun: list[tuple[Staging, Stretch]] = []
+
+    def begin(self, buffer: Any, to: int, data: np.ndarray) -> None:
+        """Take in `data`, as in `write`, for byte `to` of a buffer, which gets it with `submit`. Waits for no work of the device's, up to
+        MOST_BEGUN bytes that are under way."""
+        view = data.reshape(-1).view(np.uint8)
+        try:
+            for start in range(0, view.nbytes, CHUNK):
+                chunk = view[start : start + CHUNK]
+                staging = self._ring.current()
+                if staging.held or (staging.asked and not self._native.is_mapped(staging.status)):
+                    if len(self._ring) * CHUNK < MOST_BEGUN:
+                        staging = self._ring.add()
+                    elif staging.held:
+                        self.submit()
+                self._fill(staging, chunk)
+                staging.held = True
+                self._begun.append((staging, (staging.raw, 0, buffer, to + start, chunk.nbytes)))
+                self._ring.turn()
+        except BaseException:
+            self._spoil()
+            raise
+
+    def submit(self) -> None:
+        """Submit what was begun."""
+        begun, self._begun = self._begun, []
+        if not begun:
+            return
+        submission = self._native.copy_all([stretch for _, stretch in begun])
+        for staging, _ in begun:
+            staging.submission, staging.held = submission, False
+            self._ask(staging)
 
     def write(self, buffer: Any, data: np.ndarray) -> None:
         """Contiguous `data`, its size a multiple of 4 bytes, to the start of a buffer."""
+        self.submit()
         view = data.reshape(-1).view(np.uint8)
         try:
             for start in range(0, view.nbytes, CHUNK):
                 self._send(buffer, start, view[start : start + CHUNK])
         except BaseException:
-            self._spoilt += self._ring.raws()  # one may be left half mapped
-            self._ring = Ring(self._native, UPLOAD_USAGE)
+            self._spoil()
             raise
 
     def abandon(self) -> list[Any]:
         """After the device's loss: the raw staging buffers, to be released. This object is of no use any more."""
         return self._spoilt + self._ring.raws()
 
+    def _spoil(self) -> None:
+        """Take a new ring: a buffer may be left half mapped."""
+        self._spoilt += self._ring.raws()
+        self._ring, self._begun = Ring(self._native, UPLOAD_USAGE), []
+
     def _send(self, buffer: Any, start: int, chunk: np.ndarray) -> None:
-        native, staging = self._native, self._ring.current()
+        staging = self._ring.current()
+        self._fill(staging, chunk)
+        staging.submission = self._native.copy(staging.raw, 0, buffer, chunk.nbytes, start)
+        self._ask(staging)  # mapped again when the device has read it
+        self._ring.turn()
+
+    def _fill(self, staging: Staging, chunk: np.ndarray) -> None:
+        native = self._native
         self._ring.grow(staging, chunk.nbytes)
         if not staging.asked:
             self._ask(staging)
@@ -114,10 +166,7 @@ class Uploads:
             native.wait(staging.submission)
         copy_bytes(native.mapped(staging.raw, chunk.nbytes, staging.status, write=True), chunk)
         native.unmap(staging.raw)
-        staging.asked = 0
-        staging.submission = native.copy(staging.raw, 0, buffer, chunk.nbytes, start)
-        self._ask(staging)  # mapped again when the device has read it
-        self._ring.turn()
+        staging.asked = staging.submission = 0
 
     def _ask(self, staging: Staging) -> None:
         staging.asked = staging.capacity

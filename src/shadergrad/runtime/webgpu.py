@@ -33,11 +33,11 @@ from ..cpython import living
 from ..dtypes import DType, int64
 from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError
 from ..graph.node import Node
-from ..plan import Kernel, Plan, fault_error, format_bytes
+from ..plan import Kernel, Plan, fault_error, format_bytes, round_up
 from ..system import interrupts
 from ..system.browser import new_lock, thread_pool
 from .adapters import AdapterInfo, choose_adapter, find_again, portable_overrides
-from .device import LARGE, Storage, register_device
+from .device import LARGE, Begun, Filling, Storage, register_device
 from .families import Families
 from .halves import converts_as_ieee
 from .implementations import implementation, open_quietly
@@ -45,9 +45,9 @@ from .interface import Device, Found, NativeError, Wish
 from .memory import Buffer, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
-from .readback import Readback
+from .readback import Readback, Reading
 from .rehearsal import Rehearsal
-from .staging import MOST_BEGUN, HostMemory, Uploads
+from .staging import MOST_BEGUN, PART, HostMemory, Uploads
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
 SHOWN = 5  # tensors in an error
@@ -102,7 +102,9 @@ class WebGPUDevice(Gpu):
         self._host_memory = HostMemory()
         self._begun_memory = HostMemory(MOST_BEGUN)
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
-        self._pipelines = PipelineCache(self._compile_all, self._programs, settings.pipeline_memory)
+        self._pipelines = PipelineCache(
+            self._compile_all, self._programs, settings.pipeline_memory, self.adapter.type == "software"
+        )
         self._begun: dict[tuple[str, tuple[str, ...]], Future[Any]] = {}  # pipelines under way, by source and bindings
         self._rehearsal = self._make_rehearsal(found)
         self._families = Families(lambda kernel: self.get_pipelines([kernel]))
@@ -146,21 +148,58 @@ class WebGPUDevice(Gpu):
 
     reads_at_once = False
 
-    def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> Callable[[], np.ndarray]:
+    @property
+    def has_room(self) -> bool:  # type: ignore[override]
+        return self.native.has_room
+
+    def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> list[Begun]:
         out = self._room(storage, shape, dtype, self._begun_memory)
         if not out.nbytes:
-            return lambda: _values(out, shape, dtype)
+            return [Begun(0, lambda: True, lambda: _values(out, shape, dtype).reshape(-1))]
+        flat = out.reshape(-1)
+        each = PART // flat.itemsize
+        starts = range(0, flat.size, each)
         with self.lock, self.translate_errors():
             self.guard()
-            begun = self._readback.begin(self._raw(storage, shape, dtype), out.nbytes)
+            sizes = [flat[start : start + each].nbytes for start in starts]
+            readings = self._readback.begin(self._raw(storage, shape, dtype), sizes)
+        return [
+            self._part(reading, start, flat[start : start + each], math.prod(shape), dtype)
+            for reading, start in zip(readings, starts, strict=True)
+        ]
+
+    def _part(self, reading: Reading, first: int, into: np.ndarray, size: int, dtype: DType) -> Begun:
+        """A part of `size` elements, which goes to `into`."""
+
+        def is_ready() -> bool:
+            with self.lock, self.translate_errors():
+                self.guard()
+                return reading.is_ready()
 
         def finish() -> np.ndarray:
             with self.lock, self.translate_errors():
                 self.guard()
-                begun(_bytes(out))
-            return _values(out, shape, dtype)
+                reading.finish(_bytes(into))
+            return _values(into, (min(into.size, size - first),), dtype)
 
-        return finish
+        return Begun(first, is_ready, finish)
+
+    def begin_upload(self, shape: tuple[int, ...], dtype: DType) -> Filling:
+        large = math.prod(shape) * np.dtype(dtype.stored).itemsize >= STAGED
+        return _Ahead(self, shape, dtype) if large else Filling(self, shape, dtype)
+
+    def write_ahead(self, storage: Storage, first: int, values: np.ndarray, dtype: DType) -> None:
+        """Take in elements of a new storage, which has them after end_writes."""
+        data = self._encode(values, dtype)
+        with self.lock, self.translate_errors():
+            self.guard()
+            self._uploads.begin(self._raw(storage, values.shape, dtype), first * data.itemsize, data)
+
+    def end_writes(self) -> None:
+        """Submit what write_ahead has taken in."""
+        with self.lock, self.translate_errors():
+            self.guard()
+            self._uploads.submit()
 
     def _room(self, storage: Storage, shape: tuple[int, ...], dtype: DType, memory: HostMemory) -> np.ndarray:
         """An array for the values of a storage as they lie there."""
@@ -545,6 +584,24 @@ def wish_of(settings: Config, shares_loads: bool = False, uses_matrices: bool = 
 def compilers() -> Executor:
     """The threads that compile kernels."""
     return thread_pool(MOST_COMPILERS, "compile")
+
+
+class _Ahead(Filling):
+    """Parts that go to staging memory as they come."""
+
+    def __init__(self, device: WebGPUDevice, shape: tuple[int, ...], dtype: DType) -> None:
+        super().__init__(device, shape, dtype)
+        self._gpu = device
+        with device.lock, device.translate_errors():
+            device.guard()
+            self._storage = device.allocate(round_up(math.prod(shape) * np.dtype(dtype.stored).itemsize, 4))
+
+    def put(self, first: int, values: np.ndarray) -> None:
+        self._gpu.write_ahead(self._storage, first, values, self._dtype)
+
+    def done(self) -> Storage:
+        self._gpu.end_writes()
+        return self._storage
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

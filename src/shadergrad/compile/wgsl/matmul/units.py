@@ -15,6 +15,7 @@ from ....dtypes import float32
 from ....graph.node import Node
 from ....symbolic_sizes import divides
 from ...choices import Layout, Units
+from ...kernel import indent
 from ...layouts import IndexOf
 from ...matrix_units import half_behind
 from ...puller import LANES, lane_variable
@@ -34,6 +35,7 @@ class Halves(Operand):
     contraction it is zero."""
 
     writes_components = False
+    turn = 0  # of two tiles in turn: the one that the text at hand stores and reads
 
     def __init__(self, w: ProductWriter, name: str, layout: Layout, width: int, packed: bool) -> None:
         t, left = w.tile, name == "a"
@@ -65,7 +67,30 @@ class Halves(Operand):
     @property
     def held(self) -> int:
         """Elements of the tile's array, each of `width` halves."""
+        return self.each * (2 if self.units.ahead == 2 else 1)
+
+    @property
+    def each(self) -> int:
+        """Elements of one tile."""
         return (self.tile_free if self.along_k else self.kernel.tile.bk) * self.pitch // self.width
+
+    @property
+    def filled(self) -> str:
+        return f"{self.turn * self.each} + " if self.turn else ""
+
+    def registers(self) -> Iterator[str]:
+        for part in range(self.parts):
+            for half in range(max(self.width // LANES, 1)):
+                yield f"var {self.register(part)}_{half} = {'vec2<u32>()' if self.width > 1 else '0u'};"
+
+    def fetch_ahead(self) -> None:
+        """As `fetch`, into registers."""
+        self.fetch()
+        for part, (place, found) in enumerate(self.fetched):
+            names = [f"{self.register(part)}_{half}" for half in range(len(found))]
+            for name, text in zip(names, found, strict=True):
+                self.kernel.r.line(f"{name} = {text};")
+            self.fetched[part] = place, names
 
     def declaration(self) -> str:
         element = {8: "vec4<u32>", 4: "vec2<u32>", 1: "f16"}[self.width]
@@ -130,7 +155,7 @@ class Halves(Operand):
     def store(self) -> list[str]:
         texts = {8: "vec4<u32>({})", 4: "{}", 1: "bitcast<vec2<f16>>({}).x"}
         return [
-            f"tile_{self.name}[{place}] = {texts[self.width].format(', '.join(found))};"
+            f"tile_{self.name}[{self.filled}{place}] = {texts[self.width].format(', '.join(found))};"
             for place, found in self.fetched
         ]
 
@@ -141,7 +166,7 @@ class Halves(Operand):
         place = f"{block} * {pitch} + {k // self.width}" if self.along_k else f"{k * pitch} + {block}"
         turned = self.along_k is (self.name == "b")
         order = "col_major" if turned else "row_major"
-        return f"subgroupMatrixLoad<{kind}, {order}>(&tile_{self.name}, u32({place}), {pitch}u)"
+        return f"subgroupMatrixLoad<{kind}, {order}>(&tile_{self.name}, u32({self.filled}{place}), {pitch}u)"
 
 
 def enables(products: Sequence[ProductWriter]) -> str:
@@ -189,20 +214,79 @@ def write(w: ProductWriter) -> tuple[Operand, ...]:
     for i in down:
         for j in across:
             r.line(f"var sum_{i}_{j} = Sums();")
-    first, last = w.stretch()
-    r.open("k0")
-    for operand in operands:
-        operand.fetch()
-    r.line("workgroupBarrier();")
-    for operand in operands:
-        for line in operand.store():
-            r.line(line)
-    r.line("workgroupBarrier();")
-    for k in range(0, t.bk, u.k):
-        _multiply(w, operands, k)
-    w.close_loop(f"for (var k0 = {first}; k0 < {last}; k0 += {t.bk})")
+    if u.ahead:
+        _steps_ahead(w, operands, u.ahead)
+    else:
+        _steps(w, operands)
     _results(w)
     return operands
+
+
+def _steps(w: ProductWriter, operands: Sequence[Halves]) -> None:
+    """Steps along the contraction, each of which waits for its loads."""
+    first, last = w.stretch()
+    w.r.open("k0")
+    for operand in operands:
+        operand.fetch()
+    w.r.line("workgroupBarrier();")
+    _store(w, operands)
+    w.r.line("workgroupBarrier();")
+    _multiply_tiles(w, operands)
+    w.close_loop(f"for (var k0 = {first}; k0 < {last}; k0 += {w.tile.bk})")
+
+
+def _steps_ahead(w: ProductWriter, operands: Sequence[Halves], turns: int) -> None:
+    """Steps that load for the next one while they multiply. The last one loads its own tiles again: without a branch a driver
+    moves loads between multiplications."""
+    r, bk = w.r, w.tile.bk
+    first, last = w.stretch()
+    for operand in operands:
+        for register in operand.registers():
+            r.line(register)
+    r.line(f"var k0 = {first};")
+    _fetch(w, operands)
+    r.line(f"for (var k = {first}; k < {last}; k += {turns * bk}) {{")
+    r.open()
+    for turn in range(turns):
+        if turn:
+            r.line(f"if (k + {bk} < {last}) {{")
+        for operand in operands:
+            operand.turn = turn
+        _store(w, operands)
+        r.line("workgroupBarrier();")
+        following = f"k + {(turn + 1) * bk}"
+        r.line(f"k0 = select(k, {following}, {following} < {last});")
+        _fetch(w, operands)
+        _multiply_tiles(w, operands)
+        if turns == 1:
+            r.line("workgroupBarrier();")
+        if turn:
+            r.line("}")
+    for line in indent(r.close()):
+        r.line(line)
+    r.line("}")
+
+
+def _fetch(w: ProductWriter, operands: Sequence[Halves]) -> None:
+    w.r.open("k0")
+    for operand in operands:
+        operand.fetch_ahead()
+    lines = w.r.close()
+    for line in ("{", *indent(lines), "}"):
+        w.r.line(line)
+
+
+def _store(w: ProductWriter, operands: Sequence[Halves]) -> None:
+    for operand in operands:
+        for line in operand.store():
+            w.r.line(line)
+
+
+def _multiply_tiles(w: ProductWriter, operands: Sequence[Halves]) -> None:
+    u = w.choice.units
+    assert u is not None
+    for k in range(0, w.tile.bk, u.k):
+        _multiply(w, operands, k)
 
 
 def _multiply(w: ProductWriter, operands: Sequence[Halves], k: int) -> None:
