@@ -335,6 +335,28 @@ def test_a_scaler_is_pytorchs(device: str, compiled: bool) -> None:
     assert again.state_dict() == ours[2]
 
 
+def test_a_scaled_step_keeps_no_moments_until_it_knows_whether_it_counts(webgpu: str) -> None:
+    model = sg.nn.Linear(64, 64).to(webgpu)
+    optimizer, scaler = sg.optim.AdamW(model.parameters()), sg.amp.GradScaler(webgpu)
+
+    @sg.compile
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        with sg.autocast(webgpu, dtype=sg.float16):
+            loss = model(x).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    step(sg.randn(32, 64, device=webgpu))
+    assert not [
+        b
+        for b in step.plan.buffers
+        if b.role == "temporary" and b.shape == model.weight.shape and b.dtype is sg.float32
+    ]
+
+
 def test_a_scaler_says_what_is_called_too_early_or_twice() -> None:
     w = sg.ones(2, requires_grad=True)
     optimizer, scaler = sg.optim.SGD([w], lr=0.1), sg.amp.GradScaler()

@@ -288,6 +288,9 @@ class Optimizer(Hooks):
                 self._advance(found, group)
                 for p, gradient in found:
                     gradient = gradient if gradient.dtype is p.dtype else gradient.to(p.dtype)
+                    if self.found_inf is not None:
+                        # Nothing changes then. So no new moment is computed before the flag is, to be kept until it is known
+                        gradient = chosen(self.found_inf > 0, 0.0, gradient)
                     self.update(p, -gradient if group.get("maximize") else gradient, Within(self._state[p]), group)  # type: ignore[arg-type]
             for tensor, value in before:
                 if tensor._node is not value._node:

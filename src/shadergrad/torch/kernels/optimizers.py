@@ -49,6 +49,7 @@ def _adam(
         if grad_scale is not None:
             slope = slope / read(grad_scale)
             write(g, slope)
+        slope = slope if skip is None else sg.where(skip, 0.0, slope)  # or moments are kept until the flag is known
         slope = -slope if maximize else slope
         new = w
         if weight_decay:
