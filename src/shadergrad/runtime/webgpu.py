@@ -218,9 +218,9 @@ class WebGPUDevice(Gpu):
         return storage.handle.raw
 
     async def download_async(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        finish = self.begin_download(storage, shape, dtype)
+        parts = self.begin_download(storage, shape, dtype)
         await self.native.settled()
-        return finish()
+        return np.concatenate([part.finish() for part in parts]).reshape(shape)
 
     @contextmanager
     def compiling(self) -> Iterator[Callable[[Kernel], None]]:
