@@ -127,7 +127,8 @@ def in_turns(runners: list[Runner], steps: int, rounds: int) -> tuple[list[float
     """Milliseconds a step of each, and how many steps were measured."""
     if not steps:
         busy_until = time.perf_counter() + WAKING
-        while time.perf_counter() < busy_until:  # the first steps of a process are no measure, nor those of a GPU that has slept
+        # The first steps of a process are no measure, nor those of a GPU that has slept.
+        while time.perf_counter() < busy_until:
             for runner in runners:
                 measure(runner, FEWEST)
         slowest = max(measure(runner, FEWEST)[0] for runner in runners)
