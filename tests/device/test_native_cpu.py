@@ -177,6 +177,25 @@ def test_reductions_equal_the_interpreters(shape: str, reduce: str, computes: An
         np.testing.assert_allclose(actual, reference, rtol=3e-6, atol=1e-5)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_many_arrays_are_joined_at_once(axis: int, computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(4).standard_normal((5, 7)).astype(np.float32)
+    found: list[Any] = []
+    loaded = cpu.Native
+    monkeypatch.setattr(cpu, "Native", lambda steps: found.append(steps) or loaded(steps))
+
+    def run() -> list[np.ndarray]:
+        step = sg.compile(
+            lambda t: sg.cat([*(t.exp() * k for k in range(80)), t, sg.cat([t, t], 1 - axis)[:5, :7]], axis).tanh()
+        )
+        return [step(sg.tensor(x)).numpy() for _ in range(3)]
+
+    for native, reference in zip(*both(computes, run), strict=True):
+        np.testing.assert_allclose(native, reference, rtol=3e-7)
+    joins = [len(step.reads) for steps in found for step in steps.steps if step.name == "cat" and len(step.reads) > 2]
+    assert joins == [82], "an element is copied more than once"
+
+
 PRODUCTS: dict[
     str,
     tuple[Callable[[Any, Any], Any], Callable[[np.ndarray], np.ndarray], tuple[int, int, int], tuple[int, int, int]],

@@ -20,7 +20,7 @@ from ...primitives.call import Call
 from ...primitives.elementwise import Bitcast, Cast, Elementwise
 from ...primitives.indexing import Gather, InRange
 from ...primitives.random import Threefry
-from ...primitives.views import Expand, Flip, Pad, PadAt, Permute, Reshape, SliceAt, View
+from ...primitives.views import Cat, Expand, Flip, Pad, PadAt, Permute, Reshape, SliceAt, View
 from ...target import Target
 from ..attention import composed
 from ..rewrite import Inputs, Rewriter
@@ -91,7 +91,7 @@ def region_of(plan: Plan) -> Region | None:
             primitive, tuple(nodes[b] for b in operands), spec.shape, spec.dtype, "cpu"
         )
     wanted = [nodes[row] for row in plan.outputs]
-    rewriter = Rewriter((attention_composed, checked_gather, *exact_rules.RULES), "cpu", TARGET)
+    rewriter = Rewriter((attention_composed, checked_gather, joined_at_once, *exact_rules.RULES), "cpu", TARGET)
     new = rewriter.rewrite(wanted, made)
     outputs, places = _hosted([new[id(n)] for n in wanted], rewriter.places)
     return Region(inputs, outputs, places)
@@ -114,6 +114,17 @@ def checked_gather(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     x, positions = inputs
     checked = _checked(r, positions, x.shape[p.axis])
     return None if checked is positions else r.make(p, x, checked)
+
+
+def joined_at_once(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """A GPU's kernel takes few arrays, so many are joined by several; here each element is copied once."""
+    if not isinstance(p, Cat):
+        return None
+    parts: list[Node] = []
+    for x in inputs:
+        inner = x.primitive
+        parts += x.inputs if isinstance(inner, Cat) and inner.axis == p.axis else (x,)
+    return r.make(p, *parts) if len(parts) > len(inputs) else None
 
 
 def _checked(r: Rewriter, positions: Node, size: int) -> Node:
