@@ -87,7 +87,7 @@ class Compared:
         both = of_a.keys() & of_b.keys()
         in_a, in_b = (self._all_places(x, both, once) for x in (a, b)) if both else ({}, {})
         for key, node in candidates.items():
-            if key in elsewhere or (key in both and self._differ(a, b, node, in_a[key], in_b[key], once)):
+            if key in elsewhere or (key in both and _differ(in_a[key], in_b[key])):
                 return node
         return None
 
@@ -145,22 +145,9 @@ class Compared:
                 stack.extend(node.inputs)
         return seen & candidates.keys()
 
-    def _differ(self, a: Node, b: Node, node: Node, in_a: set[Index], in_b: set[Index], once: Container[int]) -> bool:
-        """Whether a and b are computed of different places of `node`."""
-        if any(map(_is_data, in_a)) or any(
-            map(_is_data, in_b)
-        ):  # such places are numbered, in the order of a walk to this node alone
-            return self._places(a, node, once) != self._places(b, node, once)
-        return in_a != in_b
-
     def _all_places(self, x: Node, nodes: Collection[int], once: Container[int]) -> dict[int, set[Index]]:
         """At which places of each of `nodes`, by id, an element of x is computed: in one walk, for long expressions have many."""
         return self._recorded(x, lambda n: self._is_read(n, once), nodes).visited
-
-    def _places(self, x: Node, node: Node, once: Container[int]) -> set[object]:
-        """At which places of `node` an element of x is computed."""
-        reads = self._recorded(x, lambda n: n is node or self._is_read(n, once)).reads
-        return {flat for key, flat in reads if key == id(node)}
 
     def _reads(self, x: Node, once: Container[int]) -> Iterable[Node]:
         """The buffers from which an element of x is computed."""
@@ -186,9 +173,9 @@ class Visits(Recorder):
         return super().pull(node, index)
 
 
-def _is_data(place: Index) -> bool:
-    """Whether a place is given by data."""
-    return any(name.startswith(UNKNOWN) for name in place.variables())
+def _differ(some: set[Index], others: set[Index]) -> bool:
+    """Whether these places are not surely the same: of those that data gives, no two walks tell which they are."""
+    return some != others or any(name.startswith(UNKNOWN) for place in some for name in place.variables())
 
 
 def verify(compared: Compared, once: Container[int]) -> None:
