@@ -227,6 +227,18 @@ class TestUploadAndDownload:
         np.testing.assert_array_equal(back, values)
         np.testing.assert_array_equal(device.download(between, (111,), dtype), values[0])
 
+    def test_what_was_taken_in_for_a_tensor_that_is_gone_reaches_no_other(
+        self, device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(webgpu_module, "STAGED", 1)
+        filling = device.begin_upload((4096,), float32)
+        filling.put(0, np.ones(4096, np.float32))
+        del filling  # as after an error of another process
+        monkeypatch.setattr(webgpu_module, "STAGED", 1 << 30)
+        storage = device.upload(np.zeros(4096, np.float32), float32)
+        device.end_writes()
+        assert not device.download(storage, (4096,), float32).any()
+
     def test_a_shader_sees_booleans_as_zero_and_one(self, device: WebGPUDevice) -> None:
         kernel = Kernel("not", "map", ("read", "read_write"), NEGATE_BOOL)
         buffers = [spec("argument", dtype=bool_), spec("result", dtype=bool_)]

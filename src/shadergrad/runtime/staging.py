@@ -97,11 +97,12 @@ class Uploads:
         self._native = native
         self._ring = Ring(native, UPLOAD_USAGE)
         self._spoilt: list[Any] = []
-        self._begun: list[tuple[Staging, Stretch]] = []
+        self._begun: list[tuple[Staging, Stretch, Any]] = []
 
-    def begin(self, buffer: Any, to: int, data: np.ndarray) -> None:
+    def begin(self, buffer: Any, to: int, data: np.ndarray, owner: Any) -> None:
         """Take in `data`, as in `write`, for byte `to` of a buffer, which gets it with `submit`. Waits for no work of the device's, up to
-        MOST_BEGUN bytes that are under way."""
+        MOST_BEGUN bytes that are under way. owner: of the buffer, which lives until then: after an error nobody may want the bytes, and
+        another tensor must not get them."""
         view = data.reshape(-1).view(np.uint8)
         try:
             for start in range(0, view.nbytes, CHUNK):
@@ -114,7 +115,7 @@ class Uploads:
                         self.submit()
                 self._fill(staging, chunk)
                 staging.held = True
-                self._begun.append((staging, (staging.raw, 0, buffer, to + start, chunk.nbytes)))
+                self._begun.append((staging, (staging.raw, 0, buffer, to + start, chunk.nbytes), owner))
                 self._ring.turn()
         except BaseException:
             self._spoil()
@@ -125,8 +126,8 @@ class Uploads:
         begun, self._begun = self._begun, []
         if not begun:
             return
-        submission = self._native.copy_all([stretch for _, stretch in begun])
-        for staging, _ in begun:
+        submission = self._native.copy_all([stretch for _, stretch, _ in begun])
+        for staging, *_ in begun:
             staging.submission, staging.held = submission, False
             self._ask(staging)
 

@@ -193,7 +193,7 @@ class WebGPUDevice(Gpu):
         data = self._encode(values, dtype)
         with self.lock, self.translate_errors():
             self.guard()
-            self._uploads.begin(self._raw(storage, values.shape, dtype), first * data.itemsize, data)
+            self._uploads.begin(self._raw(storage, values.shape, dtype), first * data.itemsize, data, storage)
 
     def end_writes(self) -> None:
         """Submit what write_ahead has taken in."""
