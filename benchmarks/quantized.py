@@ -18,6 +18,7 @@ import typer
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
+from record import Folder, Measured, keep
 from shadergrad import nn
 from shadergrad.models.gpt import GPT, Config, Sampler
 
@@ -31,25 +32,19 @@ SCHEMES: tuple[tuple[str, dict[str, Any] | None], ...] = (
 
 def best(call: Callable[[], Any], device: str, rounds: int = 5, least: float = 0.2) -> float:
     """Seconds of a call, the best of some rounds, each of as many calls as take so long."""
-    for _ in range(3):
-        call()
-    sg.sync(device)
-    times = 1
-    found = float("inf")
-    for _ in range(rounds + 8):
+
+    def taken(times: int) -> float:
         start = time.perf_counter()
         for _ in range(times):
             call()
         sg.sync(device)
-        taken = time.perf_counter() - start
-        if taken < least and times < 1 << 14:
-            times *= 2
-            continue
-        found = min(found, taken / times)
-        rounds -= 1
-        if not rounds:
-            break
-    return found
+        return time.perf_counter() - start
+
+    taken(3)
+    times = 1
+    while taken(times) < least:
+        times *= 2
+    return min(taken(times) for _ in range(rounds)) / times
 
 
 def stored(model: nn.Module) -> int:
@@ -135,20 +130,29 @@ def main(
     size: Annotated[int, typer.Option(help="rows and columns of the weight of single products")] = 4096,
     layers: Annotated[int, typer.Option(help="of the language model")] = 12,
     model: Annotated[bool, typer.Option(help="measure the language model, too")] = True,
+    results: Folder = None,
 ) -> None:
+    """Products, then the model."""
+    found = []
     dtype = sg.float16 if half else sg.float32
     print(f"{dtype}, weight of {size} x {size}")
     for what, name, seconds, rate in products(device, dtype, size):
-        print(f"  {what:32} {name:34} {seconds * 1e6:10.1f} us {rate / 1e9:8.1f} GB/s")
-    if not model:
-        return
-    print(f"a model of GPT-2's shapes with {layers} layers")
-    for name, scheme in SCHEMES:
+        print(f"  {what:32} {name:34} {seconds * 1e6:10.1f} us {rate / 1e9:8.1f} GB/s", flush=True)
+        found.append(Measured(f"{what}, {size} x {size}, {name}, {dtype.name}", "time", seconds * 1e3, "ms"))
+    for name, scheme in SCHEMES if model else ():
         token = generation(device, dtype, scheme, layers)
         step, peak = adapters(device, dtype, scheme, layers)
         print(
-            f"  {name:34} {token * 1e3:8.2f} ms a token, {step * 1e3:8.2f} ms a step of LoRA, peak {peak / 2**20:8.0f} MiB"
+            f"  {name:34} {token * 1e3:8.2f} ms a token, {step * 1e3:8.2f} ms a step of LoRA, peak {peak / 2**20:8.0f} MiB",
+            flush=True,
         )
+        case = f"GPT-2 small, {layers} layers, {name}, {dtype.name}"
+        found += [
+            Measured(f"{case}, a token", "time", token * 1e3, "ms"),
+            Measured(f"{case}, a step of LoRA", "time", step * 1e3, "ms"),
+            Measured(f"{case}, a step of LoRA", "peak memory", peak, "bytes"),
+        ]
+    keep(results, "quantized", device, found)
 
 
 if __name__ == "__main__":
