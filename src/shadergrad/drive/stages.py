@@ -9,7 +9,6 @@ Views and constants are computed again in each stage. Only the last stage overwr
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -100,9 +99,8 @@ class _Travelling:
         self._device, self._nodes, self._places, self._values, self._times = device, nodes, places, values, times
         self._at_once = device.reads_at_once or times is not NOT_MEASURED  # measured, stages are over when they return
         self._reading: deque[tuple[int, int, Begun]] = deque()  # what is on its way to the host: exchange, part
-        self._started: dict[
-            tuple[int, int], Any
-        ] = {}  # what other processes have to answer, by exchange and first element
+        # What other processes have to answer, by exchange and first element, with its bytes.
+        self._started: dict[tuple[int, int], tuple[Any, int]] = {}
         self._coming: dict[int, tuple[Any, int]] = {}  # where parts go on the device, and how many have not come
 
     def read(self, key: int) -> None:
@@ -133,7 +131,7 @@ class _Travelling:
                 self._receive(next(at for at in self._started if at[0] in mine))
         for key in mine:
             filling, _ = self._coming.pop(key)
-            with self._times.span("write", self._name(key), _bytes(self._nodes[key])):
+            with self._times.span("write", self._name(key)):
                 self._values[key] = filling.done()
 
     def _move(self) -> bool:
@@ -154,33 +152,32 @@ class _Travelling:
         key, number, part = self._reading.popleft()
         node: Any = self._nodes[key]
         name, at = self._name(key), (key, part.first)
-        with self._times.span("read", name, _bytes(node)):
+        with self._times.span("read", name, part.nbytes):
             array = part.finish()
         self._times.begin(at, name, array.nbytes)
         own = node.primitive.number
-        self._started[at] = node.primitive.channel.start(array, (own, number) if number else own)
-        self._times.follow(at, self._started[at])
+        started = node.primitive.channel.start(array, (own, number) if number else own)
+        self._started[at] = started, array.nbytes
+        self._times.follow(at, started)
 
     def _name(self, key: int) -> str:
         return f"exchange {self._places[key]}"
 
     def _has_come(self, at: tuple[int, int]) -> bool:
         primitive: Any = self._nodes[at[0]].primitive
-        return primitive.channel.is_done(self._started[at])
+        return primitive.channel.is_done(self._started[at][0])
 
     def _receive(self, at: tuple[int, int]) -> None:
         key, first = at
         node: Any = self._nodes[key]
-        with self._times.span("wait", self._name(key), _bytes(node)):
-            array = node.primitive.channel.finish(self._started.pop(at))
+        started, nbytes = self._started.pop(at)
+        with self._times.span("wait", self._name(key), nbytes):
+            array = node.primitive.channel.finish(started)
         self._times.end(at)
         filling, left = self._coming[key]
-        filling.put(first, array)
+        with self._times.span("write", self._name(key), nbytes):
+            filling.put(first, array)
         self._coming[key] = filling, left - 1
-
-
-def _bytes(node: Node) -> int:
-    return math.prod(node.shape) * node.dtype.itemsize
 
 
 def _cut(graph: Graph, load: Load) -> list[Stage]:

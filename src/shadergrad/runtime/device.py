@@ -74,9 +74,11 @@ class Program(ABC):
 
 
 class Begun(NamedTuple):
-    """A read of a part that is under way. first: its first element. is_ready: whether finish, which gives the elements, would not wait."""
+    """A read of a part that is under way. first: its first element. nbytes: of its elements. is_ready: whether finish, which gives them, would
+    not wait."""
 
     first: int
+    nbytes: int
     is_ready: Callable[[], bool]
     finish: Callable[[], np.ndarray]
 
@@ -127,7 +129,7 @@ class Device(ABC):
     def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> list[Begun]:
         """Begin to read the values that a storage has now, behind the work submitted so far, in parts."""
         values = self.download(storage, shape, dtype)
-        return [Begun(0, lambda: True, lambda: values.reshape(-1))]
+        return [Begun(0, values.nbytes, lambda: True, lambda: values.reshape(-1))]
 
     def begin_upload(self, shape: tuple[int, ...], dtype: DType) -> Filling:
         """A new storage whose values come in parts."""

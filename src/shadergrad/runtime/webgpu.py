@@ -155,7 +155,7 @@ class WebGPUDevice(Gpu):
     def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> list[Begun]:
         out = self._room(storage, shape, dtype, self._begun_memory)
         if not out.nbytes:
-            return [Begun(0, lambda: True, lambda: _values(out, shape, dtype).reshape(-1))]
+            return [Begun(0, 0, lambda: True, lambda: _values(out, shape, dtype).reshape(-1))]
         flat = out.reshape(-1)
         each = PART // flat.itemsize
         starts = range(0, flat.size, each)
@@ -182,7 +182,7 @@ class WebGPUDevice(Gpu):
                 reading.finish(_bytes(into))
             return _values(into, (min(into.size, size - first),), dtype)
 
-        return Begun(first, is_ready, finish)
+        return Begun(first, into.nbytes, is_ready, finish)
 
     def begin_upload(self, shape: tuple[int, ...], dtype: DType) -> Filling:
         large = math.prod(shape) * np.dtype(dtype.stored).itemsize >= STAGED
