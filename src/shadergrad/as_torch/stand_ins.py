@@ -119,6 +119,8 @@ _ELSEWHERE = {
 # PyTorch's own modules that work here, and the file of `modules` that holds each; also names beside ours
 _OWN = {
     "": "top",
+    "distributed.tensor": "placements",
+    "distributed.tensor.placement_types": "placements",
     "hub": "hub",
     "jit": "jit",
     "library": "library",

@@ -32,6 +32,9 @@ class ReduceOp(enum.Enum):
     BXOR = "bxor"
 
 
+ReduceOp.RedOpType = ReduceOp  # pyright: ignore[reportAttributeAccessIssue]  PyTorch's name for the class of the members
+
+
 class Pending:
     """An operation under way. may_be_watched: whether other threads may ask if it is completed."""
 

@@ -1,0 +1,56 @@
+"""torch.distributed.tensor, as far as libraries look when they are imported: how a tensor would lie over several processes.
+
+Placements are plain values, which tables of plans hold. DTensor, distribute_tensor and all else that would divide a tensor is absent,
+and raises at its use. https://docs.pytorch.org/docs/stable/distributed.tensor.html
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+class Placement:
+    """How a tensor lies along one axis of a mesh of processes."""
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether each process holds a part, along axis `dim` where one is asked for."""
+        return isinstance(self, Shard) and dim in (None, self.dim)
+
+    def is_replicate(self) -> bool:
+        """Whether each process holds the whole."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Whether the values are those of all processes, reduced, by `reduce_op` where one is asked for."""
+        return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard(Placement):
+    """Each process holds a part along the axis `dim`."""
+
+    dim: int
+
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Replicate(Placement):
+    """Each process holds the whole."""
+
+    def __str__(self) -> str:
+        return "R"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Partial(Placement):
+    """Each process holds a term of the whole: `reduce_op` ("sum", "avg", "product", "min", "max") makes it of them."""
+
+    reduce_op: str = "sum"
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
