@@ -1,8 +1,9 @@
 """Programs that wait for other processes: a graph with exchanges is cut into stages, which are plans of their own.
 
 In: a graph with Exchange nodes. Out: one Program. Stage k computes what exchange k sends, and what of that nobody has computed before; the
-rest that needs no exchange is a stage; what needs some is the last. An exchange begins when its stage is submitted, goes on while the
-next ones run, and is waited for where a stage reads it. All processes exchange in the order of the numbers.
+rest that needs no exchange is a stage; what needs some is the last. A value travels in parts: the host reads a part once its stage has run,
+sends it while the next stages run, and gives the device what has come. A stage that reads an exchange waits for all of its parts. All processes
+exchange in the order of the numbers, and the parts of a value from its first element on.
 
 Views and constants are computed again in each stage. Only the last stage overwrites inputs, when no other reads them any more.
 """

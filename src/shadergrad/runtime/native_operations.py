@@ -1,9 +1,9 @@
 """Single operations of the interpreter with the bits that native kernels give. In: a primitive. Out: one with the same `numpy` to call.
 
 A program is interpreted before it is compiled (cpu.py), and an operation may run by itself or within a captured step: what it gives must not
-tell which. So the interpreter takes functions of float32, small products, convolutions and scattered sums from machine code, each text of which serves all sizes; adds
-float32 in float64 in the order of row kernels; and computes attention by the operations that native kernels are made of. Arithmetic is
-IEEE's in both. What BLAS is given lies in memory as native kernels have it: results of operations row by row, and views of them.
+tell which. So the interpreter takes functions of float32, small products, convolutions and scattered sums from machine code, each text of
+which serves all sizes; adds float32 in float64 in the order of row kernels; and computes attention by the operations that native kernels are
+made of. Arithmetic is IEEE's in both. What BLAS is given lies in memory as native kernels have it: results of operations row by row, and views of them.
 """
 
 from __future__ import annotations
