@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import typer.main
 
 import shadergrad as sg
+from ranks import free_port
 from shadergrad import cli
 from shadergrad.cli.app import app
 from shadergrad.errors import ShadergradError
@@ -75,10 +75,7 @@ def test_the_programs_on_a_page_run_as_written(page: str, tmp_path: Path, monkey
 
 def alone_as_by_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     """As torchrun starts the only process of a program; groups that the page leaves are left at the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    started = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    started = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     for name, value in started.items():
         monkeypatch.setenv(name, str(value))
 
