@@ -19,9 +19,10 @@ from shadergrad.dtypes import float32
 from shadergrad.errors import DeviceError
 from shadergrad.plan import Kernel
 from shadergrad.runtime import adapters, implementations
+from shadergrad.runtime.compiling import explain_compile_error
 from shadergrad.runtime.implementations import candidates, found_by, implementation
 from shadergrad.runtime.interface import Device, Found, NativeError, Wish
-from shadergrad.runtime.webgpu import WebGPUDevice, explain_compile_error
+from shadergrad.runtime.webgpu import WebGPUDevice
 from shadergrad.target import Matrices
 
 NO_DAWN = "no Dawn"

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +88,7 @@ def kernel(seed):
         "fn main(@builtin(global_invocation_id) id: vec3u) { var a: array<f32, 16>;" + lines + "y[id.x] = a[id.x % 16]; }")
 
 device = get_device("webgpu")
-one, two = device._rehearsal._open(), device._rehearsal._open()
+one, two = device._compiler.rehearsal._open(), device._compiler.rehearsal._open()
 times = [one.dispatch(kernel(1))]
 end = time.monotonic() + 30
 while time.monotonic() < end and not any(files for *_, files in os.walk(os.environ["MESA_SHADER_CACHE_DIR"])):
@@ -484,7 +483,7 @@ class TestReuse:
         with device.compiling() as begin:
             begin(INCREMENT_KERNEL)
             begin(INCREMENT_KERNEL)
-            wait(device._begun.values())
+            device._compiler.wait_begun()
             assert len(made) == 1
             program = device.load(increments(2))
         (out,) = program.run([put(device, 1.0)])
@@ -499,7 +498,7 @@ class TestReuse:
             def run(self, kernels: list[Kernel], threads: Any) -> None:
                 asked.append(list(kernels))
 
-        device._rehearsal = Recorder()
+        device._compiler.rehearsal = Recorder()
         device.load(training_step())
         device.load(training_step())
         assert asked == [[UPDATE_KERNEL, ADD_KERNEL]]
@@ -508,7 +507,7 @@ class TestReuse:
         self, device: WebGPUDevice, tmp_path: Path
     ) -> None:
         """What runtime/rehearsal.py rests on. The times are of a second and of milliseconds."""
-        if device._rehearsal is None:
+        if device._compiler.rehearsal is None:
             pytest.skip("another driver, or a single core")
         done = run_python(REHEARSED, MESA_SHADER_CACHE_DIR=str(tmp_path))
         assert done.returncode == 0, done.stderr
@@ -523,7 +522,7 @@ class TestReuse:
         with suppress(KeyError), device.compiling() as begin:
             begin(bad)
             raise KeyError
-        assert not device._begun  # waited for, and gone
+        assert not device._compiler.under_way  # waited for, and gone
         device.synchronize()
         with device.compiling() as begin:
             begin(bad)

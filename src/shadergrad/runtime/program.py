@@ -25,11 +25,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..dtypes import DType
-from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError, LimitError, OutOfMemoryError
+from ..errors import CompileError, DeviceError, DeviceLostError, LimitError, OutOfMemoryError
 from ..plan import BufferSpec, Dispatch, Kernel, Plan, format_bytes, round_up
 from . import timing
 from .device import Device, Program, Storage
+from .encoding import unsupported
 from .interface import NativeError
 from .memory import Buffer, Bundle, MemoryPool
 from .pipelines import Pipeline
@@ -64,10 +64,6 @@ class Gpu(Device):
     @abstractmethod
     def translated(self, error: Exception) -> DeviceError:
         """What an error of wgpu means to a user."""
-
-    @abstractmethod
-    def unsupported(self, dtype: DType) -> DTypeError:
-        """The error for an element type that shaders have not."""
 
     @abstractmethod
     def lost_with(self, what: str) -> DeviceLostError:
@@ -486,7 +482,7 @@ def check_plan(plan: Plan, device: Gpu) -> None:
 
 def _check_buffer(spec: BufferSpec, device: Gpu) -> None:
     if spec.dtype.wgsl is None:
-        raise device.unsupported(spec.dtype)
+        raise unsupported(spec.dtype)
     device.memory.check_size(spec.nbytes)
     if spec.bound > device.target.max_binding_bytes:
         raise LimitError(

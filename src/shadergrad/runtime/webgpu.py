@@ -1,8 +1,9 @@
 """The webgpu device: any GPU that Vulkan, Metal or Direct3D 12 reaches, through an implementation of WebGPU.
 
 In: host arrays and plans. Out: storages, programs, host arrays. This file keeps the parts together; each has its own:
-`adapters` chooses the GPU, `wgpu`, `dawn` or `page` makes the raw calls, `memory` pools buffers, `readback` reads them, `pipelines`
-keeps compiled kernels, `program` runs plans. They are imported when the first device is opened, so that `import shadergrad` works where they do not.
+`adapters` chooses the GPU, `wgpu`, `dawn` or `page` makes the raw calls, `encoding` knows how values are stored, `memory` pools
+buffers, `readback` reads them, `compiling` compiles kernels, `pipelines` keeps them, `program` runs plans. They are imported when the
+first device is opened, so that `import shadergrad` works where they do not.
 
 Every public call takes the device's lock: one thread at a time talks to the driver.
 
@@ -16,13 +17,11 @@ from __future__ import annotations
 import atexit
 import math
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -30,14 +29,16 @@ import numpy as np
 
 from ..config import Config, config
 from ..cpython import living
-from ..dtypes import DType, int64
-from ..errors import CompileError, DeviceError, DeviceLostError, DTypeError
+from ..dtypes import DType
+from ..errors import DeviceError, DeviceLostError
 from ..graph.node import Node
 from ..plan import Kernel, Plan, fault_error, format_bytes, round_up
 from ..system import interrupts
-from ..system.browser import new_lock, thread_pool
+from ..system.browser import new_lock
 from .adapters import AdapterInfo, choose_adapter, find_again, portable_overrides
+from .compiling import MOST_COMPILERS, Compiler, compilers
 from .device import LARGE, Begun, Filling, Storage, register_device
+from .encoding import as_bytes, decoded, encoded, stored_shape
 from .families import Families
 from .halves import converts_as_ieee
 from .implementations import implementation, open_quietly
@@ -52,7 +53,6 @@ from .staging import MOST_BEGUN, PART, HostMemory, Uploads
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
 SHOWN = 5  # tensors in an error
 STAGED = 1 << 20  # bytes: from here on writes go through our staging buffers, not through one that wgpu makes for each
-MOST_COMPILERS = min(16, os.cpu_count() or 1)  # threads
 REMEMBERED = 4096  # bytes: the largest upload of which a copy is kept on the host
 
 
@@ -103,12 +103,13 @@ class WebGPUDevice(Gpu):
         self._begun_memory = HostMemory(MOST_BEGUN)
         self._programs: WeakSet[WebGPUProgram] = WeakSet()
         self._pipelines = PipelineCache(
-            self._compile_all, self._programs, settings.pipeline_memory, self.adapter.type == "software"
+            lambda kernels: self._compiler.compile_all(kernels),
+            self._programs,
+            settings.pipeline_memory,
+            self.adapter.type == "software",
         )
-        self._begun: dict[tuple[str, tuple[str, ...]], Future[Any]] = {}  # pipelines under way, by source and bindings
-        self._rehearsal = self._make_rehearsal(found)
+        self._compiler = self._make_compiler(found)
         self._families = Families(lambda kernel: self.get_pipelines([kernel]))
-        self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._remembered: WeakSet[Storage] = WeakSet()
         _opened.add(self)
         if self.target.f16 and self.target.matrices:
@@ -117,7 +118,7 @@ class WebGPUDevice(Gpu):
     # --- the contract
 
     def upload(self, array: np.ndarray, dtype: DType) -> Storage:
-        data = self._encode(array, dtype)
+        data = encoded(array, dtype, self.name)
         with self.lock, self.translate_errors():
             self.guard()
             storage = self.allocate(max(4, data.nbytes))
@@ -128,7 +129,7 @@ class WebGPUDevice(Gpu):
         return storage
 
     def write(self, storage: Storage, array: np.ndarray, dtype: DType) -> None:
-        data = self._encode(array, dtype)
+        data = encoded(array, dtype, self.name)
         if max(4, data.nbytes) != storage.nbytes:
             raise DeviceError(f"[webgpu] cannot write {data.nbytes} bytes over a storage of {storage.nbytes}.")
         with self.lock, self.translate_errors():
@@ -143,8 +144,8 @@ class WebGPUDevice(Gpu):
         out = self._room(storage, shape, dtype, self._host_memory)
         with self.lock, self.translate_errors():
             self.guard()
-            self._read_and_raise_faults([(self._raw(storage, shape, dtype), _bytes(out))] if out.nbytes else [])
-        return _values(out, shape, dtype)
+            self._read_and_raise_faults([(self._raw(storage, shape, dtype), as_bytes(out))] if out.nbytes else [])
+        return decoded(out, shape, dtype)
 
     reads_at_once = False
 
@@ -155,7 +156,7 @@ class WebGPUDevice(Gpu):
     def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> list[Begun]:
         out = self._room(storage, shape, dtype, self._begun_memory)
         if not out.nbytes:
-            return [Begun(0, 0, lambda: True, lambda: _values(out, shape, dtype).reshape(-1))]
+            return [Begun(0, 0, lambda: True, lambda: decoded(out, shape, dtype).reshape(-1))]
         flat = out.reshape(-1)
         each = PART // flat.itemsize
         starts = range(0, flat.size, each)
@@ -179,8 +180,8 @@ class WebGPUDevice(Gpu):
         def finish() -> np.ndarray:
             with self.lock, self.translate_errors():
                 self.guard()
-                reading.finish(_bytes(into))
-            return _values(into, (min(into.size, size - first),), dtype)
+                reading.finish(as_bytes(into))
+            return decoded(into, (min(into.size, size - first),), dtype)
 
         return Begun(first, into.nbytes, is_ready, finish)
 
@@ -190,7 +191,7 @@ class WebGPUDevice(Gpu):
 
     def write_ahead(self, storage: Storage, first: int, values: np.ndarray, dtype: DType) -> None:
         """Take in elements of a new storage, which has them after end_writes."""
-        data = self._encode(values, dtype)
+        data = encoded(values, dtype, self.name)
         with self.lock, self.translate_errors():
             self.guard()
             self._uploads.begin(self._raw(storage, values.shape, dtype), first * data.itemsize, data, storage)
@@ -203,10 +204,7 @@ class WebGPUDevice(Gpu):
 
     def _room(self, storage: Storage, shape: tuple[int, ...], dtype: DType, memory: HostMemory) -> np.ndarray:
         """An array for the values of a storage as they lie there."""
-        if dtype.wgsl is None:
-            raise self.unsupported(dtype)
-        whole = (-(-math.prod(shape) // 2) * 2,) if dtype.is_half else shape  # halves lie two to a word
-        out = memory.empty(whole, dtype.stored)
+        out = memory.empty(stored_shape(shape, dtype), dtype.stored)
         if out.nbytes > storage.nbytes:
             raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
         return out
@@ -229,9 +227,9 @@ class WebGPUDevice(Gpu):
         with self.lock, self.translate_errors():
             self.guard()
             try:
-                yield lambda kernel: None if self._families.varies(kernel) else self._begin(kernel)
+                yield self._begin_compiling
             finally:
-                self._forget_begun()
+                self._compiler.forget_begun()
 
     def load(self, plan: Plan) -> WebGPUProgram:
         with self.lock, self.translate_errors():
@@ -341,11 +339,10 @@ class WebGPUDevice(Gpu):
             for program in list(self._programs):
                 program.unload()
             self._pipelines.clear()
-            self._layouts.clear()
             self._fault = None
             self.native.release(self.memory.abandon() + self._readback.abandon() + self._uploads.abandon())
             self.native, self.adapter, self._earlier_loss = native, adapter, reason
-            self._rehearsal = self._make_rehearsal(found)
+            self._compiler = self._make_compiler(found)
             self._readback, self._uploads = Readback(native), Uploads(native)
             with self.translate_errors():
                 for storage in list(self._remembered):
@@ -428,13 +425,7 @@ class WebGPUDevice(Gpu):
         )
 
     def bind_group_layout(self, access: tuple[str, ...]) -> Any:
-        return self._pipeline_layout(access)[0]
-
-    def unsupported(self, dtype: DType) -> DTypeError:
-        return DTypeError(
-            f"[webgpu] {dtype.name} cannot be stored: shaders have float32, integers of up to 32 bits and bool.\n"
-            "  Hint: convert on the host first, to float32, or use the cpu device."
-        )
+        return self._compiler.layouts(access)[0]
 
     # --- within
 
@@ -450,81 +441,16 @@ class WebGPUDevice(Gpu):
                 "  Hint: update its driver, choose another adapter (SHADERGRAD_ADAPTER, webgpu:N), or use cpu."
             ) from error
 
-    def _make_rehearsal(self, found: Found) -> Rehearsal | None:
-        if MOST_COMPILERS == 1 or not self.adapter.compiles_at_dispatch:
-            return None
-        open_device = partial(self._open, self.adapter, found)
-        return Rehearsal(open_device, min(4, MOST_COMPILERS))
+    def _make_compiler(self, found: Found) -> Compiler:
+        rehearsal = None
+        if MOST_COMPILERS > 1 and self.adapter.compiles_at_dispatch:
+            open_device = partial(self._open, self.adapter, found)
+            rehearsal = Rehearsal(open_device, min(4, MOST_COMPILERS))
+        return Compiler(self.native, self._is_loss, rehearsal)
 
-    def _compile_all(self, kernels: list[Kernel]) -> list[Any]:
-        """Pipelines of kernels, by several threads, the longest first. What the driver has to say does not tell for which kernel;
-        then one after another, so that the error names the right one."""
-        try:
-            for kernel in sorted(kernels, key=lambda k: -len(k.source)):
-                self._begin(kernel)
-            made = [self._made(kernel) for kernel in kernels]
-            self.native.events.check()
-            if self._rehearsal is not None:
-                self._rehearsal.run(kernels, compilers())
-            return made
-        except (NativeError, CompileError):
-            self._forget_begun()
-            self.native.events.errors.clear()
-            if self.native.events.lost is not None:
-                raise
-        return [self._compile(kernel) for kernel in kernels]
-
-    def _begin(self, kernel: Kernel) -> None:
-        """Have a kernel compiled by another thread, unless it is compiled or begun."""
-        key = kernel.source, kernel.access
-        if key in self._begun or self._pipelines.has(kernel):
-            return
-        _, layout = self._pipeline_layout(kernel.access)
-        if self.native.compiles_ahead:
-            self.native.begin_pipeline(kernel.source, layout)
-            return
-        self._begun[key] = compilers().submit(self._compile, kernel)
-
-    def _forget_begun(self) -> None:
-        """Let go of what was begun and is not wanted. Each thread has taken its errors out of `events` when it ends."""
-        wait(self._begun.values())
-        self._begun.clear()
-        if self.native.compiles_ahead:
-            self.native.forget_begun()
-
-    def _made(self, kernel: Kernel) -> Any:
-        """The pipeline that was begun."""
-        begun = self._begun.pop((kernel.source, kernel.access), None)
-        return self._compile(kernel) if begun is None else begun.result()
-
-    def _compile(self, kernel: Kernel) -> Any:
-        _, layout = self._pipeline_layout(kernel.access)
-        try:
-            return self.native.create_pipeline(kernel.source, layout)
-        except NativeError as error:
-            if self._is_loss(error):
-                raise
-            raise CompileError(explain_compile_error(kernel, str(error))) from error
-
-    def _pipeline_layout(self, access: tuple[str, ...]) -> tuple[Any, Any]:
-        layouts = self._layouts.get(access)
-        if layouts is None:
-            group = self.native.create_bind_group_layout(access)
-            layouts = self._layouts[access] = (group, self.native.create_pipeline_layout(group))
-        return layouts
-
-    def _encode(self, array: np.ndarray, dtype: DType) -> np.ndarray:
-        """The elements as shaders want them, in 32 bits each, halves in 16. Raises DTypeError for an int64 that does not fit them."""
-        if dtype.wgsl is None:
-            raise self.unsupported(dtype)
-        if dtype.is_half:
-            return dtype.encoded(array)
-        data = np.asarray(array, dtype.numpy)
-        if dtype is int64 and data.size:
-            low, high = dtype.stored_range
-            if data.min() < low or data.max() > high:
-                raise dtype.refused(int(data[(data < low) | (data > high)][0]), self.name)
-        return np.ascontiguousarray(data, dtype.stored)
+    def _begin_compiling(self, kernel: Kernel) -> None:
+        if not self._families.varies(kernel) and not self._pipelines.has(kernel):
+            self._compiler.begin(kernel)
 
     def _write(self, storage: Storage, data: np.ndarray) -> None:
         if data.nbytes >= STAGED:
@@ -580,12 +506,6 @@ def wish_of(settings: Config, shares_loads: bool = False, uses_matrices: bool = 
     return Wish(portable_overrides(settings), settings.in_flight, shares_loads, settings.checked, uses_matrices)
 
 
-@cache
-def compilers() -> Executor:
-    """The threads that compile kernels."""
-    return thread_pool(MOST_COMPILERS, "compile")
-
-
 class _Ahead(Filling):
     """Parts that go to staging memory as they come."""
 
@@ -602,34 +522,6 @@ class _Ahead(Filling):
     def done(self) -> Storage:
         self._gpu.end_writes()
         return self._storage
-
-
-def _bytes(array: np.ndarray) -> np.ndarray:
-    return array.reshape(-1).view(np.uint8)
-
-
-def _values(stored: np.ndarray, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    """What a storage holds, of its array."""
-    if dtype.is_half:
-        return dtype.decoded(stored[: math.prod(shape)]).reshape(shape)
-    return stored.astype(dtype.numpy, copy=False)
-
-
-def explain_compile_error(kernel: Kernel, message: str) -> str:
-    """Name the kernel, quote its line, and say what the shader compiler said."""
-    text = f"[webgpu] kernel {kernel.name!r} does not compile"
-    if kernel.origin:
-        text += f" (it computes {kernel.origin})"
-    # naga writes "┌─ wgsl:6:5" when parsing, "┌─ :6:5" when validating, Tint ":6:5 error:"
-    match = re.search(r"┌─ (?:wgsl)?:(\d+):\d+", message) or re.search(r":(\d+):\d+ error:", message)
-    if match:
-        lines = kernel.source.splitlines()
-        number = int(match[1])
-        if number <= len(lines):
-            text += f", line {number}:\n    {lines[number - 1].strip()}"
-    said = re.sub(r"^Validation Error\s+Caused by:\s+In \w+\s*", "", message).replace("Shader '' ", "")
-    said = re.sub(r"\n\s*- While .*|\n    at .*", "", said).strip()  # where in Dawn's own calls
-    return f"{text}\n{said}"
 
 
 _opened: WeakSet[WebGPUDevice] = WeakSet()
