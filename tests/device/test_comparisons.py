@@ -11,7 +11,7 @@ import pytest
 
 import shadergrad as sg
 import shadergrad.nn.functional as F
-from shadergrad.compile import fuse
+from shadergrad.compile.buffers import Buffers
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.drive.execute import programs
 from shadergrad.errors import CompileError
@@ -109,7 +109,7 @@ def test_a_value_that_a_comparison_sees_twice_is_stored_once_and_said_to_be() ->
     graph = Capture([(value == value.amax(1, keepdim=True)).float().mean(1)._node]).graph()
     plan, _ = compile_graph(graph, PORTABLE)
     assert "its bits are compared" in plan.explain(why=True)
-    with mock.patch.object(fuse.Fuser, "_store_compared"), pytest.raises(CompileError) as error:
+    with mock.patch.object(Buffers, "_store_compared"), pytest.raises(CompileError) as error:
         compile_graph(graph, PORTABLE)
     assert "a comparison sees both values" in str(error.value)
     programs.clear()
@@ -120,12 +120,12 @@ def test_all_pairs_of_a_value_are_compared_as_it_was_computed_once() -> None:
     x = sg.rand(64, 32)
     graph = Capture([(x * x + 1).argsort(1)._node]).graph()
     fuser_saw: list[Any] = []
-    real = fuse.Fuser._store_compared
+    real = Buffers._store_compared
 
     def noted(self: Any) -> None:
         real(self)
         fuser_saw.extend(self.cuts)
 
-    with mock.patch.object(fuse.Fuser, "_store_compared", noted):
+    with mock.patch.object(Buffers, "_store_compared", noted):
         compile_graph(graph, PORTABLE)
     assert fuser_saw

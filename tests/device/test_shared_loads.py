@@ -12,7 +12,7 @@ import torch
 import shadergrad as sg
 from helpers import assert_close
 from shadergrad import nn
-from shadergrad.compile import fuse
+from shadergrad.compile import buffers
 from shadergrad.drive.execute import programs
 from shadergrad.nn import functional as F
 from shadergrad.runtime import families
@@ -117,7 +117,7 @@ def test_convolutions_and_their_gradients(webgpu: str, shares: bool) -> None:
 
 def test_windows_that_many_rows_want_are_stored(webgpu: str, shares: bool) -> None:
     """Forward and in both gradients, of a convolution with steps."""
-    x, w = drawn(2, 6, 9, 8), drawn(fuse.READ_OFTEN, 6, 3, 3)
+    x, w = drawn(2, 6, 9, 8), drawn(buffers.READ_OFTEN, 6, 3, 3)
 
     def derivatives(x: Any, w: Any) -> tuple[Any, ...]:
         x, w = (t.detach().requires_grad_() for t in (x, w))

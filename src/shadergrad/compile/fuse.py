@@ -1,66 +1,38 @@
 """Grouping nodes into kernels.
 
 In: output nodes of a simplified, lowered graph. Out: groups, each of which becomes one kernel, and the set of nodes
-that get a buffer. First every reduction, product, output and shared expensive value starts a group of its own, grown
-forward over elementwise operations; then groups that iterate over the same domain are merged where the one reads the
+that get a buffer. First every node with a buffer (`buffers.py`) starts a group of its own, grown forward over elementwise operations; then groups that iterate over the same domain are merged where the one reads the
 other only at its own position.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..dtypes import float16
 from ..explanation import Refusal, Why
-from ..graph.composition import unpacks
-from ..graph.index import Index, unflatten, variable
-from ..graph.leaves import Numbers, Placeholder
+from ..graph.index import Index, unflatten
 from ..graph.node import Node, topological
-from ..primitives.elementwise import Cast, Elementwise
-from ..primitives.indexing import Gather, InRange
-from ..primitives.views import Cat, Reshape, SliceAt, View
+from ..primitives.elementwise import Elementwise
+from ..primitives.indexing import InRange
+from ..primitives.views import Reshape, View
 from ..symbolic_sizes import form, hint
 from ..target import Target
-from . import matrix_units
-from .comparisons import Compared
+from .buffers import Buffers, is_source, widens
 from .groups import (
     Group,
-    behind_reshapes,
     group_of,
     has_epilogue,
     is_anchor,
     is_call,
-    is_dot,
     operands_of,
     row_position,
 )
-from .layouts import has_windows
 from .precedence import Precedence
 from .recorder import Recorder
 
-FEW = 8  # a value is shared by more elements than this: it stays in the caches
-CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
-RECOMPUTED = 40  # those that are recomputed where a large array would be stored beside the one that they are of
-LARGE = 1 << 16  # elements of a large array
-SMALLER = 16  # an array of rows' scalars is so many times smaller than that of their elements
-FEW_READS = 4  # buffers that a value is computed of again
-READ_OFTEN = 128  # rows that want an element of a window, from which on windows are stored where loads are dear
-DEEPEST = 100  # operations in a chain before its value is stored: rendering recurses along it
 LITTLE = 1 << 16  # elements of rows that are reduced together with others that have nothing to do with them
-
-
-def _count(flat: Index, node: Node) -> int:
-    """How many elements lie at an index for all elements of `node`, at most."""
-    names = flat.variables()
-    return math.prod(n for a, n in enumerate(node.shape) if f"x{a}" in names or any(m[0] == "?" for m in names))
-
-
-def _widens(node: Node) -> bool:
-    """Whether it is a half in float32, which is read in 16 bits and stored by nobody."""
-    return isinstance(node.primitive, Cast) and node.inputs[0].dtype.is_half
 
 
 def _of_other_size(written: int, read: int) -> Refusal:
@@ -100,29 +72,25 @@ class Fuser:
             isinstance(n.primitive, InRange) for n in topological(outputs, lambda n: n.inputs)
         )
         self.limit = target.max_storage_buffers - (1 if reports else 0)  # a binding for the fault buffer
-        self.outputs = outputs
-        self.output_ids = {id(n) for n in outputs}
-        self.order = topological(outputs, lambda n: n.inputs)
+        self.buffers = Buffers(outputs, target, self.kept)
+        self.order, self.consumers, self.output_ids = (
+            self.buffers.order,
+            self.buffers.consumers,
+            self.buffers.output_ids,
+        )
+        self.stored, self.cuts = self.buffers.stored, self.buffers.cuts
         self.rank = {id(n): k for k, n in enumerate(self.order)}
-        self.consumers: dict[int, list[Node]] = {id(n): [] for n in self.order}
-        for node in self.order:
-            for source in {id(i): i for i in node.inputs}.values():
-                self.consumers[id(source)].append(node)
-        self.stored: dict[int, Node] = {}  # nodes that get a buffer
-        self.cuts: dict[int, Refusal] = {}  # those whose kernel no reader is fused into, and why
         self.producer: dict[int, Group] = {}
         self.groups: dict[int, Group] = {}  # by id
-        self.shared: set[int] = set()  # nodes that get a buffer because several read them
-        self.narrowed: set[int] = set()  # and those without which some kernel would bind too many
+        self.narrowed: set[int] = set()  # nodes that get a buffer, without which some kernel would bind too many
         self.refused: dict[tuple[int, int], Refusal] = {}  # pairs of groups, by id, that were not merged at last
         self.became: dict[int, Group] = {}  # what a group, by id, was merged into since
-        self.compared = Compared(self.order, self.is_source, self.kept)
         self._reads: dict[int, dict[int, Node]] = {}
         self._places: dict[tuple[int, Any], dict[tuple[int, Index], Node]] = {}
         self._retired: list[Group] = []  # kept, so that ids stay unique
 
     def run(self) -> list[Group]:
-        self._choose_stored()
+        self.buffers.choose()
         claimed: set[int] = set()  # what some group has grown over: no second one may
         for node in self.order:
             if is_anchor(node) or is_call(node):
@@ -137,132 +105,6 @@ class Fuser:
         self._drop_private_roots()
         return list(self.groups.values())
 
-    # -- which nodes get a buffer
-
-    def is_source(self, node: Node) -> bool:
-        return isinstance(node.primitive, Placeholder)
-
-    def _choose_stored(self) -> None:
-        depth: dict[int, int] = {}
-        for node in self.order:
-            if self._needs_buffer(node):
-                self._store(node)
-            for operand in self._stored_operands(node):
-                self._store(operand)
-            below = max((depth[id(i)] for i in node.inputs), default=0)
-            if below >= DEEPEST and id(node) not in self.stored:
-                self._store(node)
-                self.cuts[id(node)] = Refusal(Why.DEEP, DEEPEST)
-            depth[id(node)] = 0 if id(node) in self.stored or not node.inputs else below + 1
-        self._store_compared()
-
-    def _store_compared(self) -> None:
-        """Values whose bits are compared get buffers, and kernels that no reader is fused into: it would compute them in each of its loops."""
-        while found := {id(n): n for n in self.compared.recomputed(self.cuts)}:
-            for node in found.values():
-                self._store(node)
-                self.cuts[id(node)] = Refusal(Why.COMPARED)
-
-    def _store(self, node: Node) -> None:
-        self.stored[id(node)] = node
-
-    def _needs_buffer(self, node: Node) -> bool:
-        """Outputs, reductions, products and calls do; so does what is dearer to compute again than to read again."""
-        if node.primitive.kind == "source":
-            return id(node) in self.output_ids and not self.is_source(node)
-        if id(node) in self.output_ids or is_anchor(node) or is_call(node):
-            return True
-        if isinstance(node.primitive, View) or _widens(node) or unpacks(node) or not self._is_shared(node):
-            return False
-        if self._is_cheap(node, few=True) or self._is_recomputed(node):
-            return False
-        self.shared.add(id(node))
-        return True
-
-    def _stored_operands(self, node: Node) -> Iterator[Node]:
-        """What a kernel reads from memory: all that a call is given, and the operands of a product that are computed, for
-        its tiles read each element many times."""
-        if is_call(node):
-            yield from (x for x in map(behind_reshapes, node.inputs) if not self.is_source(x))
-        if is_dot(node):
-            in_halves = matrix_units.takes_halves(self.target)
-            yield from (
-                x
-                for x in map(self._behind_views, node.inputs)
-                if self._is_computed(x)
-                and not unpacks(x)
-                and (not self._is_cheap(x) or (in_halves and x.dtype is float16))
-            )
-            if self._reads_windows_often(node):
-                yield node.inputs[1]
-
-    def _reads_windows_often(self, product: Node) -> bool:
-        """Whether the windows of the right operand are better stored: where loads are dear, four that lie side by side are one."""
-        batch, m, k = map(hint, product.inputs[0].shape)
-        columns, n = product.inputs[1], hint(product.shape[2])
-        return (
-            m >= READ_OFTEN
-            and self.target.shuffles(batch * m * k * n)
-            and 4 * batch * k * n <= self.target.max_binding_bytes
-            and has_windows(columns)
-        )
-
-    def _is_computed(self, node: Node) -> bool:
-        return node.primitive.kind in ("elementwise", "index") or isinstance(node.primitive, Cat)
-
-    def _is_shared(self, node: Node) -> bool:
-        """Whether more than one computation reads it, looking through views."""
-        count = 0
-        for user in self.consumers[id(node)]:
-            seen_through = isinstance(user.primitive, View | SliceAt) or _widens(user)
-            count += max(1, len(self.consumers[id(user)])) if seen_through else 1
-        return count > 1
-
-    def _is_cheap(self, node: Node, few: bool = False) -> bool:
-        """Whether it is dearer to store a node than to compute it again. few: values of which there are few, which all
-        readers share, say one a channel, do not count."""
-        recorder = self._recorded(node)
-        reads = [(flat, n) for (_, flat), n in recorder.reads.items() if not isinstance(n.primitive, Numbers)]
-        if few:
-            reads = [(flat, n) for flat, n in reads if hint(_count(flat, node)) * FEW > hint(node.size)]
-        return recorder.cost <= CHEAP and len(reads) <= 1
-
-    def _is_recomputed(self, node: Node) -> bool:
-        """Whether a large array is a function of one other, element by element, and of what belongs to whole rows, and is
-        read element by element: normalised values, log-probabilities, what an activation and its gradient have in common.
-        It costs less to compute it twice than to keep it."""
-        if hint(node.size) < LARGE or node.primitive.kind != "elementwise" or not self._is_read_by_elements(node):
-            return False
-        recorder = self._recorded(node)
-        sizes = sorted(hint(n.size) for n in recorder.reads.values() if not isinstance(n.primitive, Numbers))
-        return (
-            recorder.cost <= RECOMPUTED
-            and sizes[-1:] == [hint(node.size)]
-            and all(n * SMALLER <= hint(node.size) for n in sizes[:-1])
-            and len(sizes) <= FEW_READS
-        )
-
-    def _is_read_by_elements(self, node: Node) -> bool:
-        """Whether those that read it, looking through reshapes, take each element at most a few times."""
-        for user in self.consumers[id(node)]:
-            if isinstance(user.primitive, Reshape):
-                if not self._is_read_by_elements(user):
-                    return False
-            elif not isinstance(user.primitive, Elementwise | Gather) and user.primitive.kind != "reduce":
-                return False
-        return True
-
-    def _recorded(self, node: Node) -> Recorder:
-        """What it takes to compute one element of a node."""
-        recorder = Recorder(lambda n: self.is_source(n) or id(n) in self.stored)
-        recorder.pull(node, tuple(variable(f"x{a}", n) for a, n in enumerate(node.shape)))
-        return recorder
-
-    def _behind_views(self, node: Node) -> Node:
-        while isinstance(node.primitive, View | SliceAt) or _widens(node):
-            node = node.inputs[0]
-        return node
-
     # -- groups
 
     def _add(self, group: Group) -> None:
@@ -275,18 +117,18 @@ class Fuser:
         *before, last = self._chain(anchor, claimed)
         for node in before:  # each is read by the next alone
             self.stored.pop(id(node), None)
-        self._store(last)
+        self.buffers.store(last)
         group = group_of(anchor, last)
         if group.reduces:
             group.order = self.order_of(anchor)
         if not group.reduces and has_epilogue(anchor) and last is not anchor and id(anchor) in self.kept:
-            self._store(anchor)  # a backward pass may ask for the product itself
+            self.buffers.store(anchor)  # a backward pass may ask for the product itself
             group.roots = [anchor, last]
         if last is not anchor and not self._fits(group):
             self.stored.pop(id(last), None)
-            self._store(anchor)
-            if id(last) in self.output_ids or self._is_shared(last):
-                self._store(last)
+            self.buffers.store(anchor)
+            if id(last) in self.output_ids or self.buffers.is_shared(last):
+                self.buffers.store(last)
             group.roots = [anchor]
         self._add(group)
 
@@ -304,7 +146,7 @@ class Fuser:
                 break
             end = user
             chain.append(end)
-            if (isinstance(user.primitive, Elementwise) and not _widens(user)) or id(end) in self.output_ids:
+            if (isinstance(user.primitive, Elementwise) and not widens(user)) or id(end) in self.output_ids:
                 length = len(chain)
         return chain[:length]
 
@@ -317,7 +159,7 @@ class Fuser:
 
     def _recorded_reads(self, group: Group, rows: tuple[int, int] | None) -> dict[tuple[int, Index], Node]:
         own = {id(n) for n in group.nodes}
-        recorder = Recorder(lambda n: id(n) not in own and (self.is_source(n) or id(n) in self.stored))
+        recorder = Recorder(lambda n: id(n) not in own and (is_source(n) or id(n) in self.stored))
         anchors = {id(n) for n in (*group.reduces, group.dot, group.call) if n is not None}
         inner_pull = recorder.pull
 
@@ -344,7 +186,7 @@ class Fuser:
                 if id(node) in seen:
                     continue
                 seen.add(id(node))
-                if id(node) not in own and (self.is_source(node) or id(node) in self.stored):
+                if id(node) not in own and (is_source(node) or id(node) in self.stored):
                     found[id(node)] = node
                 else:
                     stack.extend(node.inputs)
@@ -575,7 +417,7 @@ class Fuser:
         """An inner node of the group that reads as many buffers as one kernel may."""
         best: tuple[int, Node | None] = (1, None)
         for node in self._inner_nodes(group):
-            width = len({id(n) for n in self._recorded(node).reads.values()})
+            width = len({id(n) for n in self.buffers.recorded(node).reads.values()})
             if best[0] < width < self.limit:
                 best = (width, node)
         return best[1]
@@ -587,7 +429,7 @@ class Fuser:
         seen: set[int] = set()
         while stack:
             node = stack.pop()
-            if id(node) in seen or id(node) in self.stored or self.is_source(node) or is_anchor(node):
+            if id(node) in seen or id(node) in self.stored or is_source(node) or is_anchor(node):
                 continue
             seen.add(id(node))
             stack.extend(node.inputs)

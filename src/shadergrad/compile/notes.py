@@ -52,5 +52,5 @@ def _reason(before: Group, after: Group, refusal: Refusal, fuser: Fuser, readers
     read = [n for n in before.roots if id(n) in fuser.buffers_read(after)]
     if any(id(n) in fuser.narrowed for n in read):
         return Refusal(Why.BUFFERS, fuser.limit)
-    times = max((len(readers[id(n)]) for n in read if id(n) in fuser.shared), default=0)
+    times = max((len(readers[id(n)]) for n in read if id(n) in fuser.buffers.shared), default=0)
     return Refusal(Why.SHARED, times) if times > 1 else refusal

@@ -69,7 +69,7 @@ def _compiled(graph: Graph, target: Target, begin: Begin) -> tuple[Plan, list[in
     fuser = Fuser(outputs, target, [new[id(n)] for n in graph.keep])
     fuser.run()
     if verify.enabled or target.checked:
-        comparisons.verify(fuser.compared, fuser.cuts)
+        comparisons.verify(fuser.buffers.compared, fuser.cuts)
     kept = [k for k, n in enumerate(graph.keep) if id(new[id(n)]) in fuser.stored and id(new[id(n)]) in fuser.producer]
     outputs += [new[id(graph.keep[k])] for k in kept]
     schedule = Schedule(graph, fuser, outputs)

@@ -13,6 +13,7 @@ from ...dtypes import DType
 from ...graph.node import Node
 from ...graph.primitive import OWN, Shape
 from ...plan import Plan
+from ..buffers import is_source
 from ..fuse import Fuser
 from ..groups import Group
 from ..kernel import name_of
@@ -107,7 +108,7 @@ class _Table:
         self.place: dict[int, int] = {}
         self.texts: dict[str, int] = {}
         self.steps: list[Step] = []
-        self.is_buffer: Callable[[Node], bool] = lambda n: fuser.is_source(n) or id(n) in fuser.stored
+        self.is_buffer: Callable[[Node], bool] = lambda n: is_source(n) or id(n) in fuser.stored
         for node in inputs:
             self.row(node)
 

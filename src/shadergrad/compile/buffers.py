@@ -1,0 +1,193 @@
+"""The choice of the nodes that get a buffer. In: the graph's nodes. Out: the stored nodes, and those at which a kernel ends, with the reason.
+
+Outputs, reductions, products and calls are stored, and what several read where it is dearer to compute again than to read. The fuser
+(`fuse.py`) takes buffers away from values that only their own kernel needs, and gives some to keep within the binding limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from ..dtypes import float16
+from ..explanation import Refusal, Why
+from ..graph.composition import unpacks
+from ..graph.index import Index, variable
+from ..graph.leaves import Numbers, Placeholder
+from ..graph.node import Node, topological
+from ..primitives.elementwise import Cast, Elementwise
+from ..primitives.indexing import Gather
+from ..primitives.views import Cat, Reshape, SliceAt, View
+from ..symbolic_sizes import hint
+from ..target import Target
+from . import matrix_units
+from .comparisons import Compared
+from .groups import behind_reshapes, is_anchor, is_call, is_dot
+from .layouts import has_windows
+from .recorder import Recorder
+
+FEW = 8  # a value is shared by more elements than this: it stays in the caches
+CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
+RECOMPUTED = 40  # those that are recomputed where a large array would be stored beside the one that they are of
+LARGE = 1 << 16  # elements of a large array
+SMALLER = 16  # an array of rows' scalars is so many times smaller than that of their elements
+FEW_READS = 4  # buffers that a value is computed of again
+READ_OFTEN = 128  # rows that want an element of a window, from which on windows are stored where loads are dear
+DEEPEST = 100  # operations in a chain before its value is stored: rendering recurses along it
+
+
+def _count(flat: Index, node: Node) -> int:
+    """How many elements lie at an index for all elements of `node`, at most."""
+    names = flat.variables()
+    return math.prod(n for a, n in enumerate(node.shape) if f"x{a}" in names or any(m[0] == "?" for m in names))
+
+
+def widens(node: Node) -> bool:
+    """Whether it is a half in float32, which is read in 16 bits and stored by nobody."""
+    return isinstance(node.primitive, Cast) and node.inputs[0].dtype.is_half
+
+
+def is_source(node: Node) -> bool:
+    """Whether a kernel is given it."""
+    return isinstance(node.primitive, Placeholder)
+
+
+class Buffers:
+    """The nodes of one graph that get a buffer.
+
+    order: the nodes, each behind its inputs. kept: products that someone may ask for later, whatever is fused with them.
+    """
+
+    def __init__(self, outputs: list[Node], target: Target, kept: Iterable[int]) -> None:
+        self.target = target
+        self.output_ids = {id(n) for n in outputs}
+        self.order = topological(outputs, lambda n: n.inputs)
+        self.consumers: dict[int, list[Node]] = {id(n): [] for n in self.order}
+        for node in self.order:
+            for source in {id(i): i for i in node.inputs}.values():
+                self.consumers[id(source)].append(node)
+        self.stored: dict[int, Node] = {}
+        self.cuts: dict[int, Refusal] = {}  # those whose kernel no reader is fused into, and why
+        self.shared: set[int] = set()  # those that get a buffer because several read them
+        self.compared = Compared(self.order, is_source, set(kept))
+
+    def choose(self) -> None:
+        depth: dict[int, int] = {}
+        for node in self.order:
+            if self._needs_buffer(node):
+                self.store(node)
+            for operand in self._stored_operands(node):
+                self.store(operand)
+            below = max((depth[id(i)] for i in node.inputs), default=0)
+            if below >= DEEPEST and id(node) not in self.stored:
+                self.store(node)
+                self.cuts[id(node)] = Refusal(Why.DEEP, DEEPEST)
+            depth[id(node)] = 0 if id(node) in self.stored or not node.inputs else below + 1
+        self._store_compared()
+
+    def _store_compared(self) -> None:
+        """Values whose bits are compared get buffers, and kernels that no reader is fused into: it would compute them in each of its loops."""
+        while found := {id(n): n for n in self.compared.recomputed(self.cuts)}:
+            for node in found.values():
+                self.store(node)
+                self.cuts[id(node)] = Refusal(Why.COMPARED)
+
+    def store(self, node: Node) -> None:
+        self.stored[id(node)] = node
+
+    def _needs_buffer(self, node: Node) -> bool:
+        """Outputs, reductions, products and calls do; so does what is dearer to compute again than to read again."""
+        if node.primitive.kind == "source":
+            return id(node) in self.output_ids and not is_source(node)
+        if id(node) in self.output_ids or is_anchor(node) or is_call(node):
+            return True
+        if isinstance(node.primitive, View) or widens(node) or unpacks(node) or not self.is_shared(node):
+            return False
+        if self._is_cheap(node, few=True) or self._is_recomputed(node):
+            return False
+        self.shared.add(id(node))
+        return True
+
+    def _stored_operands(self, node: Node) -> Iterator[Node]:
+        """What a kernel reads from memory: all that a call is given, and the operands of a product that are computed, for
+        its tiles read each element many times."""
+        if is_call(node):
+            yield from (x for x in map(behind_reshapes, node.inputs) if not is_source(x))
+        if is_dot(node):
+            in_halves = matrix_units.takes_halves(self.target)
+            yield from (
+                x
+                for x in map(self._behind_views, node.inputs)
+                if self._is_computed(x)
+                and not unpacks(x)
+                and (not self._is_cheap(x) or (in_halves and x.dtype is float16))
+            )
+            if self._reads_windows_often(node):
+                yield node.inputs[1]
+
+    def _reads_windows_often(self, product: Node) -> bool:
+        """Whether the windows of the right operand are better stored: where loads are dear, four that lie side by side are one."""
+        batch, m, k = map(hint, product.inputs[0].shape)
+        columns, n = product.inputs[1], hint(product.shape[2])
+        return (
+            m >= READ_OFTEN
+            and self.target.shuffles(batch * m * k * n)
+            and 4 * batch * k * n <= self.target.max_binding_bytes
+            and has_windows(columns)
+        )
+
+    def _is_computed(self, node: Node) -> bool:
+        return node.primitive.kind in ("elementwise", "index") or isinstance(node.primitive, Cat)
+
+    def is_shared(self, node: Node) -> bool:
+        """Whether more than one computation reads it, looking through views."""
+        count = 0
+        for user in self.consumers[id(node)]:
+            seen_through = isinstance(user.primitive, View | SliceAt) or widens(user)
+            count += max(1, len(self.consumers[id(user)])) if seen_through else 1
+        return count > 1
+
+    def _is_cheap(self, node: Node, few: bool = False) -> bool:
+        """Whether it is dearer to store a node than to compute it again. few: values of which there are few, which all
+        readers share, say one a channel, do not count."""
+        recorder = self.recorded(node)
+        reads = [(flat, n) for (_, flat), n in recorder.reads.items() if not isinstance(n.primitive, Numbers)]
+        if few:
+            reads = [(flat, n) for flat, n in reads if hint(_count(flat, node)) * FEW > hint(node.size)]
+        return recorder.cost <= CHEAP and len(reads) <= 1
+
+    def _is_recomputed(self, node: Node) -> bool:
+        """Whether a large array is a function of one other, element by element, and of what belongs to whole rows, and is
+        read element by element: normalised values, log-probabilities, what an activation and its gradient have in common.
+        It costs less to compute it twice than to keep it."""
+        if hint(node.size) < LARGE or node.primitive.kind != "elementwise" or not self._is_read_by_elements(node):
+            return False
+        recorder = self.recorded(node)
+        sizes = sorted(hint(n.size) for n in recorder.reads.values() if not isinstance(n.primitive, Numbers))
+        return (
+            recorder.cost <= RECOMPUTED
+            and sizes[-1:] == [hint(node.size)]
+            and all(n * SMALLER <= hint(node.size) for n in sizes[:-1])
+            and len(sizes) <= FEW_READS
+        )
+
+    def _is_read_by_elements(self, node: Node) -> bool:
+        """Whether those that read it, looking through reshapes, take each element at most a few times."""
+        for user in self.consumers[id(node)]:
+            if isinstance(user.primitive, Reshape):
+                if not self._is_read_by_elements(user):
+                    return False
+            elif not isinstance(user.primitive, Elementwise | Gather) and user.primitive.kind != "reduce":
+                return False
+        return True
+
+    def recorded(self, node: Node) -> Recorder:
+        """What it takes to compute one element of a node."""
+        recorder = Recorder(lambda n: is_source(n) or id(n) in self.stored)
+        recorder.pull(node, tuple(variable(f"x{a}", n) for a, n in enumerate(node.shape)))
+        return recorder
+
+    def _behind_views(self, node: Node) -> Node:
+        while isinstance(node.primitive, View | SliceAt) or widens(node):
+            node = node.inputs[0]
+        return node
