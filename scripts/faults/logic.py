@@ -2,7 +2,7 @@
 
 from planting import fault
 
-from .tests import BOARDS, CIRCUIT, CIRCUIT_COMMANDS, GATES, WIRING
+from .tests import BOARDS, CIRCUIT, CIRCUIT_COMMANDS, EQUIVALENCE, GATES, WIRING
 
 # fmt: off
 FAULTS = (
@@ -37,8 +37,14 @@ FAULTS = (
           "key = (test, one ^ inverted, zero ^ inverted)", "key = (test, one ^ inverted, zero)",
           CIRCUIT_COMMANDS + "diagrams_are_one_where_functions_are"),
     fault("logic-diagrams-not-compared", "logic/circuit/equivalence.py", "_by_diagrams",
-          "(d := diagrams.gate(XOR, a, b)) != FALSE", "(d := diagrams.gate(XOR, a, b)) > 10**9",
+          "differs != FALSE", "differs > 10**9",
           CIRCUIT_COMMANDS + "a_difference_that_no_random_assignment_shows_is_found_by_proof"),
+    fault("logic-unproved-output-forgotten", "logic/circuit/equivalence.py", "_by_diagrams",
+          "not unproved", "unproved < 10**9",
+          EQUIVALENCE + "an_output_of_too_many_inputs_stays_unproved_and_the_others_are_proved"),
+    fault("logic-first-output-compared-alone", "logic/circuit/equivalence.py", "_by_diagrams",
+          "range(len(left.outputs))", "range(1)",
+          EQUIVALENCE + "wide_circuits_of_narrow_outputs_are_proved_or_refuted_output_by_output"),
     fault("logic-seen-at-the-first-output", "logic/circuit/resubstitute.py", "_Network._seen",
           "rows = [x >> 1 for x in self.outputs]", "rows = [x >> 1 for x in self.outputs[:1]]",
           CIRCUIT_COMMANDS + "random_circuits_stay_the_same_functions_with_few_and_many_inputs[5]"),

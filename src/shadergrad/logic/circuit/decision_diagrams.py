@@ -27,6 +27,11 @@ class Diagrams:
         self._known: dict[tuple[int, int, int], int] = {}
         self._results: dict[tuple[int, int, int], int] = {}
 
+    @property
+    def size(self) -> int:
+        """How many nodes and cached results there are."""
+        return len(self._results) + len(self._nodes)
+
     def input(self, number: int) -> int:
         """The function of an input. Raises DiagramLimit if there are too many nodes."""
         if number >= MOST_INPUTS:
@@ -76,7 +81,7 @@ class Diagrams:
         inverted = one & 1
         key = (test, one ^ inverted, zero ^ inverted)
         if key not in self._results:
-            if len(self._results) + len(self._nodes) > self._most:
+            if self.size > self._most:
                 raise DiagramLimit
             top = min(self._nodes[x >> 1][0] for x in key)
             low, high = (self._choose(*(self._branch(x, top, side) for x in key)) for side in (0, 1))

@@ -12,11 +12,12 @@ from .circuit import Circuit
 from .decision_diagrams import FALSE, MOST_INPUTS, DiagramLimit, Diagrams
 from .errors import CircuitError
 from .gate_kinds import XOR
-from .gate_order import evaluation_order, operands
+from .gate_order import operands
 
 EXHAUSTIVE_INPUTS = 20
 RANDOM_PATCHES = 1_000_000
-MOST_NODES = 100_000  # of all diagrams together: about a second
+MOST_NODES = 100_000  # of an output's diagrams: about a second
+MOST_NODES_TOGETHER = 300_000  # of all outputs, each with diagrams of its own
 _BLOCK = 1024  # words at a time
 
 
@@ -53,7 +54,7 @@ class Equivalence:
     exhaustive: bool
     checked: int
     proved: bool = False
-    gave_up: str = field(default="", repr=False)  # why the diagrams prove nothing
+    gave_up: str = field(default="", repr=False)  # what the diagrams prove, and why not all
 
     def __bool__(self) -> bool:
         if self.counterexample is None and not self.proved:
@@ -66,28 +67,44 @@ class Equivalence:
         if self.exhaustive:
             return f"proved equal on all {self.checked:,} assignments"
         if self.proved:
-            return "proved equal by decision diagrams"
+            return f"proved equal by decision diagrams, after no difference on {self.checked:,} random assignments"
         return f"not proved equal: no difference on {self.checked:,} random assignments, and {self.gave_up}"
 
 
 def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, seed: int = 0) -> Equivalence:
     """Compare two circuits: up to 20 inputs on all assignments; above, on `patches` random ones and then by decision diagrams,
-    which prove equality or find a difference. If a function takes too many nodes, the result rests on the assignments.
+    which prove equality or find a difference, output by output. An output that reads more than 256 inputs, or whose diagrams take too many
+    nodes, rests on the assignments; `str()` of the result says how many outputs are proved, and why the next is not.
 
     The random assignments come in blocks of 65,536 in which a bit is 1 with probability 1/2, 1/4, 3/4 or 1/16 in turn: fair
     bits seldom distinguish wide ANDs and ORs. The same seed gives the same assignments. Code that shares nothing with
-    `minimize` evaluates both circuits gate by gate.
-    Raises CircuitError if the numbers of inputs or outputs differ.
+    `minimize` evaluates both circuits gate by gate. Names do not matter, only the order of inputs and outputs.
+    Raises CircuitError if the numbers of inputs or outputs differ, for what is no Circuit (a CellCircuit has a state, a border and a rate
+    beside its circuit), and for a negative number of patches.
 
     >>> nand = sg.logic.circuit.Circuit(2, [(14, 0, 1)], [2])
     >>> inverted = sg.logic.circuit.Circuit(2, [(1, 0, 1), (12, 2, 2)], [3])  # NOT (a AND b)
     >>> bool(sg.logic.circuit.equivalent(nand, inverted))
     True
     """
+    for side, circuit in (("left", left), ("right", right)):
+        if not isinstance(circuit, Circuit):
+            raise CircuitError(
+                f"[equivalent] {side} is a {type(circuit).__name__}; circuits are compared, and no state, border or thresholds."
+                + (
+                    f"\n  Hint: give {side}.circuit, and compare the rest yourself."
+                    if hasattr(circuit, "circuit")
+                    else ""
+                )
+            )
     if (left.inputs, len(left.outputs)) != (right.inputs, len(right.outputs)):
         raise CircuitError(
             f"[equivalent] the circuits have {left.inputs} inputs and {len(left.outputs)} outputs, "
             f"and {right.inputs} and {len(right.outputs)}."
+        )
+    if not isinstance(patches, int | np.integer) or patches < 0:
+        raise CircuitError(
+            f"[equivalent] patches is {patches!r}; a number of random assignments, 0 or more, is needed."
         )
     exhaustive = left.inputs <= EXHAUSTIVE_INPUTS
     total = 1 << left.inputs if exhaustive else patches
@@ -103,46 +120,77 @@ def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, see
 
 def _by_diagrams(left: Circuit, right: Circuit, checked: int) -> Equivalence:
     """What diagrams say of circuits that agree on so many assignments."""
-    diagrams, order = Diagrams(MOST_NODES), _order(left)
-    try:
-        ours, theirs = (_diagrams_of(circuit, diagrams, order) for circuit in (left, right))
-        differences = [d for a, b in zip(ours, theirs, strict=True) if (d := diagrams.gate(XOR, a, b)) != FALSE]
-    except DiagramLimit:
-        wide = left.inputs > MOST_INPUTS and len(order) > MOST_INPUTS
-        reason = f"of more than {MOST_INPUTS} inputs are not tried" if wide else f"would exceed {MOST_NODES:,} nodes"
-        return Equivalence(None, False, checked, gave_up=f"decision diagrams {reason}")
-    if not differences:
+    both = [(circuit, list(circuit.gates()), _depths(circuit)) for circuit in (left, right)]
+    nodes, why, unproved = MOST_NODES_TOGETHER, "", 0
+    for k in range(len(left.outputs)):
+        cones = [_Cone(*parts, int(parts[0].outputs[k])) for parts in both]
+        order = {wire: place for place, wire in enumerate(dict.fromkeys(wire for cone in cones for wire in cone.read))}
+        diagrams = Diagrams(min(MOST_NODES, nodes))
+        try:
+            ours, theirs = (cone.diagram(diagrams, order) for cone in cones)
+            differs = diagrams.gate(XOR, ours, theirs)
+        except DiagramLimit:
+            unproved += 1
+            why = why or f"output {k} {_reason(len(order), min(MOST_NODES, nodes))}"
+            differs = FALSE
+        if differs != FALSE:
+            known = diagrams.example(differs)
+            bits = np.array([known.get(order.get(i, -1), False) for i in range(left.inputs)])
+            return Equivalence(Counterexample(bits, left.evaluate(bits), right.evaluate(bits)), False, checked)
+        nodes = max(0, nodes - diagrams.size)
+    if not unproved:
         return Equivalence(None, False, checked, True)
-    known = diagrams.example(differences[0])
-    bits = np.array([known.get(order.get(i, -1), False) for i in range(left.inputs)])
-    return Equivalence(Counterexample(bits, left.evaluate(bits), right.evaluate(bits)), False, checked)
+    count = len(left.outputs)
+    told = f"decision diagrams prove {count - unproved:,} of {count:,} outputs: {why}"
+    return Equivalence(None, False, checked, gave_up=told)
 
 
-def _order(circuit: Circuit) -> dict[int, int]:
-    """A place for each live input: in the order in which gates read them, which keeps diagrams small."""
-    gates = list(circuit.gates())
-    read = [wire for k in evaluation_order(circuit) for wire in operands(*gates[k])]
-    inputs = dict.fromkeys(wire for wire in [*read, *circuit.outputs.tolist()] if wire < circuit.inputs)
-    return {wire: place for place, wire in enumerate(inputs)}
+def _reason(inputs: int, most: int) -> str:
+    """Why an output is not proved."""
+    if inputs > MOST_INPUTS:
+        return f"reads {inputs:,} inputs, and more than {MOST_INPUTS} are not tried"
+    if most < MOST_NODES:
+        return f"would exceed {MOST_NODES_TOGETHER:,} nodes of all outputs together"
+    return f"would exceed {most:,} nodes"
 
 
-def _diagrams_of(circuit: Circuit, diagrams: Diagrams, order: dict[int, int]) -> list[int]:
-    """Those of the outputs; inputs that `order` lacks come after all others."""
-    gates = list(circuit.gates())
-    found: dict[int, int] = {}
+def _depths(circuit: Circuit) -> list[int]:
+    """How many gates lie between each wire and the inputs, at most."""
+    found = [0] * circuit.inputs
+    for gate in circuit.gates():
+        found.append(1 + max((found[wire] for wire in operands(*gate)), default=0))
+    return found
 
-    def of(wire: int) -> int:
-        if wire not in found:
-            found[wire] = diagrams.input(order.setdefault(wire, len(order)))
-        return found[wire]
 
-    for k in evaluation_order(circuit):
-        kind, a, b = gates[k]
-        reads = operands(kind, a, b)
-        # an operand that the gate does not read may be a wire that nothing else computes
-        one, other = (of(wire) if wire in reads else FALSE for wire in (a, b))
-        found[circuit.inputs + k] = diagrams.gate(kind, one, other)
-    return [of(wire) for wire in circuit.outputs.tolist()]
+class _Cone:
+    """The gates on which an output depends, deeper operands first. read: the inputs among its wires, in the order in which these gates read
+    them, which keeps diagrams small."""
+
+    def __init__(self, circuit: Circuit, gates: list[tuple[int, int, int]], depths: list[int], output: int) -> None:
+        self._gates, self._inputs, self._output = gates, circuit.inputs, output
+        self._own: list[int] = []
+        self.read: list[int] = []
+        seen, stack = set[int](), [(output, False)]
+        while stack:
+            wire, ready = stack.pop()
+            if ready:
+                self._own.append(wire)
+            elif wire not in seen:
+                seen.add(wire)
+                if wire < circuit.inputs:
+                    self.read.append(wire)
+                else:
+                    parts = sorted(operands(*gates[wire - circuit.inputs]), key=depths.__getitem__)
+                    stack += [(wire, True), *((part, False) for part in parts)]
+
+    def diagram(self, diagrams: Diagrams, order: dict[int, int]) -> int:
+        """The output's. Raises DiagramLimit."""
+        found = {wire: diagrams.input(order[wire]) for wire in self.read}
+        for wire in self._own:
+            kind, a, b = self._gates[wire - self._inputs]
+            # an operand that the gate does not read may be a wire that nothing else computes
+            found[wire] = diagrams.gate(kind, found.get(a, FALSE), found.get(b, FALSE))
+        return found[self._output]
 
 
 def all_words(inputs: int, start: int, count: int) -> np.ndarray:
