@@ -2,7 +2,7 @@
 
 from planting import fault
 
-from .tests import BOARDS, CIRCUIT, CIRCUIT_COMMANDS, EQUIVALENCE, GATES, WIRING
+from .tests import BOARDS, CIRCUIT, CIRCUIT_COMMANDS, CLASSIFIER, EQUIVALENCE, GATES, WIRING
 
 # fmt: off
 FAULTS = (
@@ -39,6 +39,12 @@ FAULTS = (
     fault("logic-diagrams-not-compared", "logic/circuit/equivalence.py", "_by_diagrams",
           "differs != FALSE", "differs > 10**9",
           CIRCUIT_COMMANDS + "a_difference_that_no_random_assignment_shows_is_found_by_proof"),
+    fault("logic-verilog-bit-of-a-word", "logic/circuit/export_verilog.py", "_function",
+          "i % WORD", "i % (WORD - 1)",
+          CLASSIFIER + "verilog_of_random_circuits_of_all_kinds_names_the_same_classes[5]"),
+    fault("logic-verilog-vote-forgotten", "logic/circuit/export_verilog.py", "_sum",
+          'f"v[{low}]"', 'f"v[{low // 2 * 2}]"',
+          CLASSIFIER + "verilog_of_random_circuits_of_all_kinds_names_the_same_classes[5]"),
     fault("logic-unproved-output-forgotten", "logic/circuit/equivalence.py", "_by_diagrams",
           "not unproved", "unproved < 10**9",
           EQUIVALENCE + "an_output_of_too_many_inputs_stays_unproved_and_the_others_are_proved"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
+import verilog_simulation
 from circuit_examples import random_circuit
 from shadergrad import nn
 from shadergrad.logic import GroupSum, LogicLayer, LogicNetwork, Thermometer, harden
@@ -213,6 +214,42 @@ endmodule
     votes = [[int(word[::-1][k * width : (k + 1) * width][::-1], 2) for k in range(10)] for word in told[1::2]]
     assert votes == classifier.votes(images(200)).tolist()
     assert [int(word) for word in told[::2]] == classifier.predict(images(200)).tolist()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_verilog_of_random_circuits_of_all_kinds_names_the_same_classes(seed: int, tmp_path: Path) -> None:
+    """Constants, wires, inverted outputs, chains deeper than an expression, one output twice, inputs of one word and of more."""
+    if not (shutil.which("iverilog") and shutil.which("vvp")):
+        pytest.skip("VERILOG NOT TESTED, no Icarus Verilog: apt-get install iverilog")
+    rng = np.random.default_rng(seed)
+    inputs, group, classes = ((1, 1, 1), (31, 2, 3), (32, 3, 2), (33, 1, 5), (64, 9, 4), (100, 16, 17))[seed]
+    circuit = random_circuit(rng, inputs, int(rng.integers(0, 400)), classes * group, window=8)
+    classifier = CircuitClassifier(circuit, classes)
+    bits = rng.random((64, inputs)) < 0.5
+    classes_found, _ = verilog_simulation.simulated(classifier, bits, tmp_path)
+    assert classes_found.tolist() == classifier.predict(bits).tolist()
+
+
+@pytest.mark.parametrize("kind", [0, 15])
+def test_verilog_of_constants_needs_no_change_of_an_input(kind: int, tmp_path: Path) -> None:
+    if not (shutil.which("iverilog") and shutil.which("vvp")):
+        pytest.skip("VERILOG NOT TESTED, no Icarus Verilog: apt-get install iverilog")
+    constant = CircuitClassifier(Circuit(1, [(15 - kind, 0, 0), (kind, 0, 0)], [1, 2]), 2)
+    found, _ = verilog_simulation.simulated(constant, np.array([[0], [1]]), tmp_path)
+    assert found.tolist() == constant.predict(np.array([[0], [1]])).tolist() == [int(kind == 15)] * 2
+
+
+@pytest.mark.slow
+def test_verilog_of_a_classifier_of_real_size_names_the_class_of_every_image(tmp_path: Path) -> None:
+    """3,000 gates on 784 pixels: benchmarks/verilog_simulation.py runs all 10,000 images of a trained one."""
+    if not (shutil.which("iverilog") and shutil.which("vvp")):
+        pytest.skip("VERILOG NOT TESTED, no Icarus Verilog: apt-get install iverilog")
+    classifier = verilog_simulation.random_classifier(1000, 3)
+    x = images(4000, 784)
+    expected = classifier.predict(x)
+    assert len(set(expected.tolist())) == 10
+    found, _ = verilog_simulation.simulated(classifier, x, tmp_path)
+    assert found.tolist() == expected.tolist()
 
 
 def test_what_is_no_part_of_a_circuit_is_named() -> None:

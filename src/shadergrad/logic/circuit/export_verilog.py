@@ -6,9 +6,12 @@ from .cell import CellCircuit
 from .circuit import Circuit
 from .classifier import CircuitClassifier
 from .export_statements import Syntax, check_name, gate_statements, indent, output_statements, template
-from .gate_order import live_inputs
+from .gate_kinds import expression
+from .gate_order import evaluation_order, live_inputs, operands
 
 SYNTAX = Syntax("wire {wire} = {value};", "1'b0", "1'b1")
+WORD = 32  # inputs that a function reads at once: simulators copy the whole of a vector to read a bit of it
+DEEPEST = 12  # gates in one expression, one within the other
 
 
 def to_verilog(circuit: Circuit, name: str = "circuit") -> str:
@@ -40,7 +43,8 @@ def classifier_to_verilog(classifier: CircuitClassifier, name: str = "classifier
     of equals; votes holds the count of class c in bits c * WIDTH to c * WIDTH + WIDTH - 1, WIDTH = group.bit_length().
 
     x[i] is input i of the circuit, a bit of `classifier.encode(images)`: comparing numbers with thresholds is left to what drives the
-    module. Minimize the classifier first. Raises CircuitError for a name that is not an identifier, or that Verilog or the module reserves.
+    module. Gates are blocking assignments in a function, which a simulator computes once for each new x, and counts are sums in pairs.
+    Minimize the classifier first. Raises CircuitError for a name that is not an identifier, or that Verilog or the module reserves.
 
     >>> circuit = sg.logic.circuit.Circuit(2, [(1, 0, 1), (14, 0, 1)], [2, 3])
     >>> text = sg.logic.circuit.classifier_to_verilog(sg.logic.circuit.CircuitClassifier(circuit, 2), "tiny")
@@ -51,7 +55,6 @@ def classifier_to_verilog(classifier: CircuitClassifier, name: str = "classifier
     text = template("votes.v")
     digits = max(1, (classifier.classes - 1).bit_length())
     sizes = {
-        "INPUTS": classifier.circuit.inputs,
         "CLASSES": classifier.classes,
         "GROUP": classifier.group,
         "WIDTH": max(1, classifier.group.bit_length()),
@@ -59,11 +62,64 @@ def classifier_to_verilog(classifier: CircuitClassifier, name: str = "classifier
     }
     for parameter, value in sizes.items():
         text = text.replace(f"localparam {parameter} = 1", f"localparam {parameter} = {value}")
-    ports = {"[0:0] x": "INPUTS", "[0:0] label": "DIGITS"}
+    ports = {"x": classifier.circuit.inputs, "label": digits, "votes": sizes["CLASSES"] * sizes["WIDTH"]}
     for port, size in ports.items():
-        text = text.replace(port, f"[{sizes[size] - 1}:0] {port.split()[1]}")
-    text = text.replace("[0:0] votes", f"[{sizes['CLASSES'] * sizes['WIDTH'] - 1}:0] votes")
-    return "\n".join((to_verilog(classifier.circuit, f"{name}_gates"), text.replace("classifier", name)))
+        text = text.replace(f"[0:0] {port}", f"[{size - 1}:0] {port}")
+    text = text.replace("ones = v[0];", f"ones = {_sum(0, classifier.group)};").replace("classifier", name)
+    return "\n".join((_function(classifier.circuit, f"{name}_gates"), text))
+
+
+def _sum(low: int, high: int) -> str:
+    """The sum of bits of v, in pairs: an adder of as many levels as a count has bits."""
+    if high - low == 1:
+        return f"v[{low}]"
+    middle = (low + high) // 2
+    left, right = (
+        _sum(*ends) if ends[1] - ends[0] == 1 else f"({_sum(*ends)})" for ends in ((low, middle), (middle, high))
+    )
+    return f"{left} + {right}"
+
+
+def _function(circuit: Circuit, name: str) -> str:
+    """The module of `to_verilog` with its gates in a function. A gate that one other reads is written where it is read."""
+    gates, order, inputs, outputs = (
+        list(circuit.gates()),
+        evaluation_order(circuit),
+        live_inputs(circuit),
+        circuit.outputs.tolist(),
+    )
+    read = [0] * circuit.wires
+    for wire in (*outputs, *(wire for k in order for wire in operands(*gates[k]))):
+        read[wire] += 1
+    values = {i: f"w{i // WORD}[{i % WORD}]" for i in inputs}
+    depths, own, lines = dict.fromkeys(inputs, 0), [], []
+    for k in order:
+        kind, a, b = gates[k]
+        wire = circuit.inputs + k
+        # an operand that the gate does not read may be a wire without a value
+        value = expression(kind, values.get(a, ""), values.get(b, ""), SYNTAX.zero, SYNTAX.one)
+        depths[wire] = 1 + max((depths[other] for other in operands(kind, a, b)), default=0)
+        values[wire] = f"({value})"
+        if read[wire] > 1 or depths[wire] == DEEPEST:
+            own.append(f"g{k}")
+            lines.append(f"g{k} = {value};")
+            values[wire], depths[wire] = f"g{k}", 0
+    words = sorted({i // WORD for i in inputs})
+    last = circuit.inputs - 1
+    loads = [f"w{k} = x[{min(last, WORD * k + WORD - 1)}:{WORD * k}];" for k in words]
+    locals_ = [f"reg [{WORD - 1}:0] w{k};" for k in words] + [f"reg {gate};" for gate in own]
+    stores = [f"evaluate[{k}] = {values[wire]};" for k, wire in enumerate(outputs)]
+    return f"""// {len(circuit)} gates. Made by shadergrad.
+module {name}(input wire [{last}:0] x, output wire [{len(outputs) - 1}:0] y);
+    function [{len(outputs) - 1}:0] evaluate(input [{last}:0] x);
+{indent(locals_, 2)}
+        begin
+{indent([*loads, *lines, *stores], 3)}
+        end
+    endfunction
+    assign y = evaluate(x);
+endmodule
+"""
 
 
 def cell_to_verilog(cell: CellCircuit, height: int, width: int, name: str = "automaton") -> str:
