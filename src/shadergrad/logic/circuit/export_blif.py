@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from .circuit import Circuit, input_names, output_names
+from .errors import CircuitError
+from .export_names import apart, line, word, words
 from .gate_kinds import value_of
 
 
 def to_blif(circuit: Circuit, name: str = "circuit") -> str:
-    """A model in BLIF, which ABC and Yosys read; blanks in names become underscores.
+    """A model in BLIF, which ABC and Yosys read. Underscores stand for what its names lack: blanks, #, =, quotes, backslashes, and what is not
+    ASCII. Raises CircuitError for an empty name.
 
     >>> print(sg.logic.circuit.to_blif(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])))
     .model circuit
@@ -20,13 +23,12 @@ def to_blif(circuit: Circuit, name: str = "circuit") -> str:
     1 1
     .end
     """
-    inputs, outputs = _words(input_names(circuit), "in."), _words(output_names(circuit), "out.")
-    if set(inputs) & set(outputs):
-        outputs = [f"out.{word}" for word in outputs]
-    wires = inputs + [f"g{k}" for k in range(len(circuit))]
-    if set(inputs + outputs) & set(wires[len(inputs) :]):
-        wires = inputs + [f"gate.{k}" for k in range(len(circuit))]
-    lines = [f".model {name}", f".inputs {' '.join(inputs)}", f".outputs {' '.join(outputs)}"]
+    if not word(name):
+        raise CircuitError(f"[to_blif] the name {name!r} is empty; a model has one.")
+    inputs = words(input_names(circuit), "in.")
+    outputs = apart(words(output_names(circuit), "out."), "out.", set(inputs))
+    wires = inputs + apart([f"g{k}" for k in range(len(circuit))], "gate.", {*inputs, *outputs})
+    lines = [f".model {word(name)}", f".inputs {' '.join(inputs)}", f".outputs {' '.join(outputs)}"]
     for k, (kind, a, b) in enumerate(circuit.gates()):
         lines.append(f".names {wires[a]} {wires[b]} {wires[circuit.inputs + k]}")
         if a == b:
@@ -34,13 +36,13 @@ def to_blif(circuit: Circuit, name: str = "circuit") -> str:
             lines += [f"{x} 1" for x in (0, 1) if value_of(kind, x, x)]
         else:
             lines += [f"{x}{y} 1" for x in (0, 1) for y in (0, 1) if value_of(kind, x, y)]
-    for word, wire in zip(outputs, circuit.outputs.tolist(), strict=True):
-        lines += [f".names {wires[wire]} {word}", "1 1"]
+    for output, wire in zip(outputs, circuit.outputs.tolist(), strict=True):
+        lines += [f".names {wires[wire]} {output}", "1 1"]
     return "\n".join([*lines, ".end", ""])
 
 
 def to_aiger(circuit: Circuit) -> str:
-    """An and-inverter graph in AIGER's text form (.aag), with names; an XOR becomes three ANDs.
+    """An and-inverter graph in AIGER's text form (.aag), with names, each on a line; an XOR becomes three ANDs.
 
     >>> print(sg.logic.circuit.to_aiger(sg.logic.circuit.Circuit(2, [(1, 0, 1)], [2])))
     aag 3 2 0 1 1
@@ -79,16 +81,10 @@ def to_aiger(circuit: Circuit) -> str:
     n = circuit.inputs
     lines = [f"aag {n + len(ands)} {n} 0 {len(outputs)} {len(ands)}", *(str(2 * (i + 1)) for i in range(n))]
     lines += [*map(str, outputs), *(f"{out} {a} {b}" for out, a, b in ands)]
-    lines += [f"i{i} {word}" for i, word in enumerate(input_names(circuit))]
-    lines += [f"o{k} {word}" for k, word in enumerate(output_names(circuit))]
+    lines += [f"i{i} {line(name)}" for i, name in enumerate(input_names(circuit))]
+    lines += [f"o{k} {line(name)}" for k, name in enumerate(output_names(circuit))]
     return "\n".join([*lines, ""])
 
 
 def _only_zero(ones: list[tuple[int, int]]) -> tuple[int, int]:
     return next((p, q) for p in (0, 1) for q in (0, 1) if (p, q) not in ones)
-
-
-def _words(names: list[str], prefix: str) -> list[str]:
-    """Names without blanks, still different ones."""
-    words = ["_".join(name.split()) for name in names]
-    return words if len(set(words)) == len(words) and all(words) else [f"{prefix}{k}" for k in range(len(words))]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from .cell import CellCircuit
 from .circuit import Circuit
-from .export_statements import Syntax, check_name, gate_statements, indent, output_statements, template
+from .export_names import check_name
+from .export_statements import Syntax, gate_statements, indent, output_statements, template
 from .gate_order import live_inputs
 from .neighbourhood import neighbour
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from .circuit import Circuit
+from .export_names import line
 from .export_statements import wire_name
 from .gate_order import evaluation_order, live_inputs, operands
 from .svg_drawing import drawn
@@ -32,14 +31,19 @@ def to_dot(circuit: Circuit) -> str:
     lines = ["digraph circuit {", "    rankdir=LR;", "    node [shape=box, fontname=Helvetica];"]
     for i in live_inputs(circuit):
         label = circuit.input_names[i] if circuit.input_names else f"x{i}"
-        lines.append(f"    x{i} [shape=ellipse, label={json.dumps(label)}];")
+        lines.append(f"    x{i} [shape=ellipse, label={_quoted(label)}];")
     for k in evaluation_order(circuit):
         lines += _gate(circuit, k, *gates[k])
     for k, wire in enumerate(circuit.outputs.tolist()):
         label = circuit.output_names[k] if circuit.output_names else f"y{k}"
         source = wire_name(circuit, wire)
-        lines += [f"    y{k} [shape=doublecircle, label={json.dumps(label)}];", f"    {source} -> y{k};"]
+        lines += [f"    y{k} [shape=doublecircle, label={_quoted(label)}];", f"    {source} -> y{k};"]
     return "\n".join([*lines, "}", ""])
+
+
+def _quoted(label: str) -> str:
+    """A label in quotes, in which DOT reads escapes and HTML's entities."""
+    return '"' + line(label).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") + '"'
 
 
 def _gate(circuit: Circuit, k: int, kind: int, a: int, b: int) -> list[str]:

@@ -1,17 +1,14 @@
-"""Shared parts of the exports to C, WGSL and Verilog: names, and one statement per gate."""
+"""Shared parts of the exports to C, WGSL and Verilog: one statement per gate."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 
 from .circuit import Circuit
-from .errors import CircuitError
 from .gate_kinds import expression
 from .gate_order import evaluation_order
-from .reserved_words import RESERVED
 
 
 @dataclass(frozen=True)
@@ -21,23 +18,6 @@ class Syntax:
     statement: str
     zero: str
     one: str
-
-
-def check_name(name: str, what: str, language: str = "") -> str:
-    """A name that every language takes as the start of an identifier, and that `language` (Verilog, WGSL), if given, takes as a
-    whole one beside the names of the generated text."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise CircuitError(f"[{what}] the name {name!r} is no identifier; use letters, digits and _, a letter first.")
-    if language and name in RESERVED[language]:
-        raise CircuitError(
-            f"[{what}] {language} reserves the name {name!r}.\n  Hint: another one, such as {name}_circuit."
-        )
-    if language and re.fullmatch(r"[xyg]\d*", name):
-        raise CircuitError(
-            f"[{what}] the {language} text names its wires x0, g0 and so on, and {name!r} among them.\n"
-            f"  Hint: another one, such as {name}_circuit."
-        )
-    return name
 
 
 def wire_name(circuit: Circuit, wire: int) -> str:

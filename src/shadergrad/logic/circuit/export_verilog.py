@@ -5,7 +5,8 @@ from __future__ import annotations
 from .cell import CellCircuit
 from .circuit import Circuit
 from .classifier import CircuitClassifier
-from .export_statements import Syntax, check_name, gate_statements, indent, output_statements, template
+from .export_names import check_name
+from .export_statements import Syntax, gate_statements, indent, output_statements, template
 from .gate_kinds import expression
 from .gate_order import evaluation_order, live_inputs, operands
 

@@ -27,6 +27,7 @@ s_until_with sequence shortint shortreal soft solve static string strong struct 
 throughout timeprecision timeunit type typedef union unique unique0 until until_with untyped var virtual void wait_order weak
 wildcard with within
 """
+_ICARUS = "bool wone wreal"  # Icarus Verilog's own, in every mode
 _WGSL_KEYWORDS = """
 alias break case const const_assert continue continuing default diagnostic discard else enable false fn for if let loop override
 requires return struct switch true var while
@@ -46,6 +47,6 @@ with writeonly yield
 _WGSL_TYPES = "array u32"
 
 RESERVED = {
-    "Verilog": frozenset((_VERILOG + _SYSTEM_VERILOG).split()),
+    "Verilog": frozenset(f"{_VERILOG} {_SYSTEM_VERILOG} {_ICARUS}".split()),
     "WGSL": frozenset(f"{_WGSL_KEYWORDS} {_WGSL_RESERVED} {_WGSL_TYPES}".split()),
 }

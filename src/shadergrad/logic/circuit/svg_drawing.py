@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from .export_names import line
 from .gate_kinds import NAMES, reads_a, reads_b
 
 COLUMN, ROW, BOX, HEIGHT, MARGIN = 130, 30, 88, 20, 12
@@ -89,5 +90,5 @@ def _wire(start: tuple[int, float], end: tuple[int, float], inverted: bool) -> s
 def _box(x: int, y: float, label: str, fill: str) -> str:
     return (
         f'<rect x="{x}" y="{y:g}" width="{BOX}" height="{HEIGHT}" rx="4" fill="{fill}" stroke="#44506a"/>'
-        f'<text x="{x + BOX // 2}" y="{y + 14:g}" text-anchor="middle" fill="#1b2536">{escape(label)}</text>'
+        f'<text x="{x + BOX // 2}" y="{y + 14:g}" text-anchor="middle" fill="#1b2536">{escape(line(label))}</text>'
     )
