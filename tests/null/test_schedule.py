@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
+from shadergrad.compile.assemble import EMIT
 from shadergrad.compile.choices import Choice
 from shadergrad.compile.pipeline import compile_graph
-from shadergrad.compile.schedule import EMIT, Schedule
+from shadergrad.compile.schedule import Schedule
 from shadergrad.graph.capture import Capture
 from shadergrad.plan import Kernel, Plan
 from shadergrad.target import PORTABLE, ROWS, Target

@@ -25,6 +25,7 @@ from ..primitives.elementwise import Cast
 from ..system.gc_pause import collector_waits
 from ..target import Target
 from . import comparisons, convolution, lower, order, simplify
+from .assemble import assemble
 from .fuse import Fuser
 from .rewrite import Rewriter
 from .schedule import Schedule
@@ -74,7 +75,7 @@ def _compiled(graph: Graph, target: Target, begin: Begin) -> tuple[Plan, list[in
     outputs += [new[id(graph.keep[k])] for k in kept]
     schedule = Schedule(graph, fuser, outputs)
     schedule.run()
-    plan = schedule.plan(target, rewriter.places, begin)
+    plan = assemble(schedule, target, rewriter.places, begin)
     _show(plan)
     return plan, kept
 

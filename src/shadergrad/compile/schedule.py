@@ -1,56 +1,38 @@
-"""Kernels in order: which outputs overwrite inputs, which maps share a dispatch, what runs when, and the plan of it.
+"""Kernels in order: which outputs overwrite inputs, which maps share a dispatch, what runs when.
 
-In: a fuser that has grouped a graph, and the outputs: computed nodes, not inputs. Out: a Plan.
+In: a fuser that has grouped a graph, and the outputs: computed nodes, not inputs. Out: groups in order (`assemble.py` makes a plan of them).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
-from ..dtypes import DType, int32
+from ..dtypes import DType
 from ..errors import CompileError
 from ..graph.capture import Graph
 from ..graph.index import Index
 from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..graph.primitive import Primitive
-from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, round_up
 from ..primitives.call import Call
 from ..primitives.elementwise import Cast
 from ..symbolic_sizes import hint, varies
-from ..target import Target
-from . import horizontal, matrix_units, rounds
-from .choices import Choice
-from .choose import choose, threads_of_rows
-from .deduplicate import Kernels, Likeness
+from . import horizontal, matrix_units
+from .choose import threads_of_rows
 from .fuse import Fuser
 from .groups import Group, behind_reshapes, has_epilogue
 from .horizontal import Chosen, may_share
-from .kernel import Rendered, name_of
-from .memory import plan_slots
-from .notes import notes_of
+from .kernel import name_of
 from .precedence import Precedence
 from .products import Product
-from .render import Renderer
 from .tiles import tile_of
-from .wgsl.call import render_call
-from .wgsl.map import render_map
-from .wgsl.matmul.kernel import render_dot
-from .wgsl.row import render_row
 
 LITTLE = 1 << 20  # elements of what is kept for a kernel that runs later than it might
 LARGE = 1 << 20  # elements of maps that share a dispatch where they read the same
 MOST_BESIDE = 64 << 20  # bytes that two calls of a level may make, whatever else takes memory
 PATIENCE = 4  # levels that a kernel waits for another with which it shares a dispatch
-
-EMIT: dict[str, Callable[[Group, Choice, Renderer], Rendered]] = {
-    "map": render_map,
-    "row": render_row,
-    "dot": render_dot,
-    "call": render_call,
-}
 
 
 @dataclass
@@ -358,138 +340,6 @@ class Schedule:
         for key in TopologicalSorter(self.after).static_order():
             level[key] = 1 + max((level[before] for before in self.after[key]), default=0)
         return level
-
-    # -- the plan
-
-    def plan(self, target: Target, places: Mapping[int, int], begin: Callable[[Kernel], None]) -> Plan:
-        """Of the groups in order. places: of nodes in the captured graph, by id. begin: is told of kernels as they are rendered."""
-        table = self._table()
-        rendered = self._rendered(target, begin)
-        kernels: dict[tuple[str, tuple[str, ...]], tuple[int, Kernel]] = {}
-        dispatches: list[Dispatch] = []
-        run: list[Group] = []
-        for group in self.ordered:
-            result = rendered[id(group)]
-            operands = table.bind(result, {id(self.in_place[id(r)]): r for r in group.roots if id(r) in self.in_place})
-            number, _ = kernels.setdefault(_code(result.kernel), (len(kernels), result.kernel))
-            if result.workgroups:
-                offsets = result.offsets and (*result.offsets, *(0 for _ in operands[len(result.offsets) :]))
-                dispatches.append(Dispatch(number, operands, result.grid, offsets))
-                run.append(group)
-        buffers, slots = plan_slots(table.specs, dispatches, self._overwritten(table))
-        return Plan(
-            target=target,
-            buffers=tuple(buffers),
-            kernels=tuple(kernel for _, kernel in kernels.values()),
-            dispatches=tuple(dispatches),
-            inputs=tuple(table.rows[id(n)] for n in self.graph.inputs),
-            outputs=tuple(table.rows[id(n)] for n in self.outputs),
-            slots=slots,
-            notes=notes_of(run, self.fuser, places),
-        )
-
-    def _overwritten(self, table: Table) -> dict[int, int]:
-        """The rows of temporaries that take over memory, and of those whose it was."""
-        outputs = {id(o) for o in self.outputs}
-        pairs = ((root, self.in_place.get(id(root))) for group in self.ordered for root in group.roots)
-        return {
-            table.rows[id(root)]: table.rows[id(old)]
-            for root, old in pairs
-            if old is not None and id(root) not in outputs
-        }
-
-    def _table(self) -> Table:
-        """A row for every input and every node that some group writes."""
-        table = Table()
-        for node in self.graph.inputs:
-            assert isinstance(node.primitive, Placeholder)
-            table.add(node, *node.primitive.label)
-        places = {id(o): k for k, o in reversed(list(enumerate(self.outputs)))}
-        for root in (root for group in self.ordered for root in group.roots):
-            if id(root) in places:
-                table.add(root, "result", f"out{places[id(root)]}", self.in_place.get(id(root)))
-            else:
-                table.add(root, "temporary", f"{root.primitive.name}{len(table.specs)}")
-        return table
-
-    def _rendered(self, target: Target, begin: Callable[[Kernel], None]) -> dict[int, Rendered]:
-        """The kernels of groups, by id. Products first: drivers take longest for them."""
-        known = Kernels()
-        told: set[tuple[str, tuple[str, ...]]] = set()
-        rendered: dict[int, Rendered] = {}
-        for group in sorted(self.ordered, key=lambda g: g.archetype != "dot"):
-            result = rendered[id(group)] = self._render(group, target, known)
-            if result.workgroups and _code(result.kernel) not in told:
-                told.add(_code(result.kernel))
-                if target.traits.counts_rounds:
-                    rounds.check(result.kernel.source, result.kernel.name)
-                begin(result.kernel)
-        return rendered
-
-    def _render(self, group: Group, target: Target, known: Kernels) -> Rendered:
-        own = {id(n) for g in (group.parts or [group]) for n in g.nodes}
-        stored = self.fuser.stored
-        in_place = {id(r): self.in_place[id(r)] for r in group.roots if id(r) in self.in_place}
-
-        def is_buffer(n: Node) -> bool:
-            return id(n) not in own and (isinstance(n.primitive, Placeholder) or id(n) in stored)
-
-        def render() -> Rendered:
-            choice = choose(group, target, is_buffer)
-            renderer = Renderer(
-                is_buffer,
-                in_place=in_place,
-                checked=choice.checked,
-                wide=choice.wide_loads,
-                converts_halves=choice.converts_halves,
-            )
-            return EMIT[group.archetype](group, choice, renderer)
-
-        if group.archetype == "call":  # its shader may look further into what it reads
-            return render()
-        return known.get(Likeness(group, is_buffer, in_place), render)
-
-
-def _code(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
-    """What makes a kernel another one: all but the comment that names its nodes."""
-    return kernel.source.split("\n", 1)[1], kernel.access
-
-
-class Table:
-    """The buffer table while it grows; rows: of nodes, by id."""
-
-    def __init__(self) -> None:
-        self.specs: list[BufferSpec] = []
-        self.rows: dict[int, int] = {}
-        self._fault: int | None = None
-
-    def add(self, node: Node, role: Role, name: str, overwritten: Node | None = None) -> None:
-        self.rows[id(node)] = len(self.specs)
-        aliases = None if overwritten is None else self.rows[id(overwritten)]
-        self.specs.append(BufferSpec(role, node.shape, node.dtype, aliases, name=name))
-
-    def bind(self, result: Rendered, written: Mapping[int, Node]) -> tuple[int, ...]:
-        """The rows that a kernel binds. written: what it writes over inputs, by the id of the input."""
-        operands = []
-        for binding in result.bindings:
-            row = self.rows[id(written.get(id(binding.node), binding.node))]
-            operands.append(row)
-            if binding.vectorized:
-                self._widen(row)
-        if len(result.kernel.access) > len(operands):
-            operands.append(self._fault_row())
-        return tuple(operands)
-
-    def _widen(self, row: int) -> None:
-        """Bindings of whole vec4s: of the memory that the row shares, too."""
-        for k in {row, self.specs[row].aliases} - {None}:
-            self.specs[k] = replace(self.specs[k], bound=round_up(self.specs[k].bound, VECTOR))
-
-    def _fault_row(self) -> int:
-        if self._fault is None:
-            self._fault = len(self.specs)
-            self.specs.append(BufferSpec("fault", (4,), int32, name="fault"))
-        return self._fault
 
 
 @dataclass
