@@ -1,6 +1,8 @@
 """torch.autocast on the device, by PyTorch's lists for GPUs: what runs in the lower dtype, what in float32, what in the widest of its
 operands' dtypes. All others run as they come. float64 and integers are never cast.
 
+Casts of weights are kept until the outermost context ends, so that a weight used twice is cast once, and its gradient is cast once.
+
 https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference
 """
 
@@ -12,7 +14,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-from .private import AUTOCAST_KEY, overload, without_autocast
+from .private import AUTOCAST_KEY, is_under_transforms, overload, without_autocast
 from .storage import is_ours
 
 LOWER = """
@@ -32,6 +34,9 @@ linalg_matrix_norm.str_ord sum sum.dim_IntList norm.Scalar norm.ScalarOpt_dim no
 WIDEST = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
 REFUSED = "binary_cross_entropy"
 _libraries: list[Any] = []
+_casts: dict[
+    tuple[int, torch.dtype, bool], tuple[torch.Tensor, torch.Tensor]
+] = {}  # the weight stays alive, and so its id its own
 
 
 def _is_cast(a: Any) -> bool:
@@ -43,13 +48,48 @@ def _widest(args: Any, kwargs: Any) -> torch.dtype:
     return torch.float32 if torch.float32 in dtypes else torch.get_autocast_dtype("webgpu")
 
 
+def _is_kept(a: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether PyTorch would keep a cast: of float32 weights to the lower dtype. Wrappers of torch.func end with their transform."""
+    return (
+        a.requires_grad
+        and a.is_leaf
+        and a.dtype is torch.float32
+        and dtype is torch.get_autocast_dtype("webgpu")
+        and torch.is_autocast_cache_enabled()
+        and not a._is_view()
+        and not is_under_transforms()
+    )
+
+
+def _cast(a: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A cast, or the kept one. As in PyTorch, a weight that is written in the context keeps the cast of its former values."""
+    if not _is_kept(a, dtype):
+        return a.to(dtype)
+    key = id(a), dtype, torch.is_inference_mode_enabled()
+    if key not in _casts:
+        with torch.enable_grad():  # without a history it would swallow the gradients of later uses
+            _casts[key] = a, a.to(dtype)
+    return _casts[key][1]
+
+
+def _replace_clearing() -> None:
+    of_torch = torch.clear_autocast_cache
+
+    def clear_autocast_cache() -> None:
+        """PyTorch's own: torch.autocast calls it as the outermost context ends."""
+        _casts.clear()
+        of_torch()
+
+    torch.clear_autocast_cache = clear_autocast_cache
+
+
 def _policy(op: Any, dtype_for: Callable[[Any, Any], torch.dtype]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         with without_autocast():
             dtype = dtype_for(args, kwargs)
 
             def cast(a: Any) -> Any:
-                return a.to(dtype) if _is_cast(a) and a.dtype is not dtype else a
+                return _cast(a, dtype) if _is_cast(a) and a.dtype is not dtype else a
 
             args, kwargs = pytree.tree_map(cast, (args, kwargs))
             return op(*args, **kwargs)
@@ -65,7 +105,7 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
 
 
 def register() -> None:
-    """Register the policies, and that all else passes through."""
+    """Register the policies, that all else passes through, and the end of kept casts."""
     general = torch.library.Library("_", "IMPL", AUTOCAST_KEY)
     general.fallback(torch.library.fallthrough_kernel)
     library = torch.library.Library("aten", "IMPL", AUTOCAST_KEY)
@@ -81,3 +121,4 @@ def register() -> None:
                 library.impl(name, _policy(op, dtype_for), AUTOCAST_KEY)
     for name in REFUSED.split():
         library.impl(name, _refuse, AUTOCAST_KEY)
+    _replace_clearing()

@@ -44,6 +44,7 @@ def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "torch._C.DispatchKey.AutocastPrivateUse1", lambda: getattr(_C.DispatchKey, AUTOCAST_KEY)
     yield "torch._C._get_overrideable_sdp_enabled", lambda: _C._get_overrideable_sdp_enabled
     yield "torch._C._ExcludeDispatchKeyGuard", lambda: _C._ExcludeDispatchKeyGuard
+    yield "torch._C._functorch.peek_interpreter_stack", lambda: _C._functorch.peek_interpreter_stack  # type: ignore[attr-defined]
     yield "torch._C._dispatch_get_all_op_names", lambda: _C._dispatch_get_all_op_names
     yield "torch._C._dispatch_has_kernel_for_dispatch_key", lambda: _C._dispatch_has_kernel_for_dispatch_key
     yield "OpOverload.redispatch", lambda: torch.ops.aten.as_strided.default.redispatch
@@ -123,6 +124,11 @@ def overrideable_attention_is_enabled() -> bool:
 
 def without_autocast() -> AbstractContextManager[Any]:
     return _C._ExcludeDispatchKeyGuard(AUTOCAST)
+
+
+def is_under_transforms() -> bool:
+    """Whether a transform of torch.func runs, whose tensors are wrappers that end with it."""
+    return _C._functorch.peek_interpreter_stack() is not None  # type: ignore[attr-defined]
 
 
 def operator_names() -> list[str]:
