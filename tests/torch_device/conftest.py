@@ -23,3 +23,26 @@ def torch_device(device: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     torch.manual_seed(0)
     yield torch
     shadergrad.torch.use("webgpu")
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The graphs that a test compiles; PyTorch's compiler begins anew."""
+    torch = pytest.importorskip("torch")
+    from torch._dynamo.utils import counters
+
+    from shadergrad.torch import compiling
+
+    made: list[Any] = []
+    compiled = compiling._compiled
+
+    def noted(module: Any, example: Any) -> Any:
+        made.append(compiled(module, example))
+        return made[-1]
+
+    monkeypatch.setattr(compiling, "_compiled", noted)
+    torch._dynamo.reset()
+    counters.clear()
+    with torch._dynamo.config.patch(allow_rnn=True):  # or its graphs break at recurrent layers, on every device
+        yield made
+    torch._dynamo.reset()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,28 +14,9 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
+pytestmark = pytest.mark.usefixtures("graphs")
 D = "webgpu"
 STEPS = 10
-
-
-@pytest.fixture(autouse=True)
-def graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The graphs that a test compiles; PyTorch's compiler begins anew."""
-    from shadergrad.torch import compiling
-
-    made: list[Any] = []
-    compiled = compiling._compiled
-
-    def noted(module: Any, example: Any) -> Any:
-        made.append(compiled(module, example))
-        return made[-1]
-
-    monkeypatch.setattr(compiling, "_compiled", noted)
-    torch._dynamo.reset()
-    counters.clear()
-    with torch._dynamo.config.patch(allow_rnn=True):  # or its graphs break at recurrent layers, on every device
-        yield made
-    torch._dynamo.reset()
 
 
 def captures(graphs: list[Any]) -> list[int]:
@@ -84,29 +65,6 @@ def test_a_compiled_model_trains_as_on_pytorchs_cpu(case: str, torch_device: Any
     assert not counters["graph_break"]
     for (name, a), b in zip(model.state_dict().items(), twin.state_dict().values(), strict=True):
         torch.testing.assert_close(a.cpu(), b, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # of PyTorch's compiler
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")  # of an import of PyTorch's own
-def test_a_training_step_may_be_compiled_whole(torch_device: Any, graphs: list[Any]) -> None:
-    model: Any = nn.Linear(4, 3)
-    x = torch.randn(8, 4)
-    losses = []
-    for m, device in ((copy.deepcopy(model), "cpu"), (model.to(D), D)):
-        optimizer, given = torch.optim.SGD(m.parameters(), 0.1), x.to(device)
-
-        def step(m: Any = m, optimizer: Any = optimizer, given: Tensor = given) -> Tensor:
-            optimizer.zero_grad()
-            loss = m(given).pow(2).mean()
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        run = torch.compile(step, backend="shadergrad") if device == D else step
-        losses.append([run().item() for _ in range(STEPS)])
-    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
-    assert captures(graphs)
-    assert -1 not in captures(graphs)
 
 
 def test_inference_and_the_mode_of_the_module(torch_device: Any) -> None:
@@ -225,7 +183,7 @@ def test_a_graph_that_needs_values_runs_op_by_op_and_says_so(torch_device: Any) 
 
     x, y = torch.randn(4), torch.randn(3)
     with pytest.warns(
-        UncompiledGraph, match=r"test_compile.py:\d+\): .* is a tensor on cpu, and a step runs on one device"
+        UncompiledGraph, match=r"\.py:\d+\): .* is a tensor on cpu, and a step runs on one device"
     ):
         got = torch.compile(function, backend="shadergrad")(x.to(D), y)
     torch.testing.assert_close(got.cpu(), x * 2 + y.sum())

@@ -232,6 +232,25 @@ def test_an_operator_without_a_kernel_is_named(torch_device: Any) -> None:
         torch.linalg.ldl_factor(torch.eye(3, device=D))
 
 
+def test_an_operator_of_another_library_is_not_ours_of_that_name(x: Tensor) -> None:
+    from shadergrad.torch import HostFallbackError
+
+    library = torch.library.Library("shadergrad_test", "FRAGMENT")
+    library.define("sin(Tensor x) -> Tensor")
+    library.impl("sin", lambda x: x + 2, "CPU")
+    with pytest.raises(HostFallbackError, match="shadergrad_test::sin has no kernel"):
+        torch.ops.shadergrad_test.sin(x.to(D))
+    library.impl("sin", lambda x: x + 3, "CompositeExplicitAutograd")
+    assert torch.equal(torch.ops.shadergrad_test.sin(x.to(D)).cpu(), x + 3)
+    library._destroy()
+
+
+def test_the_functional_copy_has_the_form_of_its_target(x: Tensor) -> None:
+    found = torch.ops.aten.copy(x.to(D).t(), torch.tensor([[1], [2], [3]], device=D))
+    assert (found.dtype, found.stride()) == (torch.float32, (1, 3))
+    assert found.tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+
+
 @pytest.mark.parametrize(
     "copied",
     [

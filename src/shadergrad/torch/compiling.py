@@ -22,8 +22,8 @@ from ..tensor import Tensor
 from . import dispatch
 from .callers import users_line
 from .dtypes import STORED
-from .private import aot_autograd, name_of
-from .storage import cell_of, offset_of, read, view, wrap
+from .private import aot_autograd, before_optimizers, full_name, name_of, skip_when_tracing
+from .storage import cell_of, is_ours, offset_of, read, view, wrap
 
 aten = torch.ops.aten
 RESHAPED = {  # layouts in a capture may differ from PyTorch's: what is one block of memory there need not be one here
@@ -71,7 +71,7 @@ def _is_constant(node: torch.fx.Node, constant: set[torch.fx.Node]) -> bool:
 
 
 def _reasons_of(node: torch.fx.Node, op: Any) -> Iterator[str]:
-    name = op._schema.name if op.namespace != "aten" else f"aten::{name_of(op)}"
+    name = full_name(name_of(op))
     if any(tag in op.tags for tag in NEEDS_VALUES) and (op is not aten.index.Tensor or _has_mask(node)):
         yield f"the result of {name} depends on values"
     if dispatch.is_on_host(op):
@@ -232,6 +232,21 @@ def _laid(x: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
     """The same values, in memory in the order that PyTorch's own kernels give."""
     back = sorted(range(len(order)), key=order.__getitem__)
     return x.permute(order).contiguous().permute(back)
+
+
+def _count_on_device(optimizer: torch.optim.Optimizer) -> None:
+    """Let an optimizer that has not begun count its steps on the device, as PyTorch's compiler does for CUDA: a count on the host would
+    be a tensor of another device in the graph. Where it has begun, PyTorch moves the counts itself.
+    """
+    for group in optimizer.param_groups:
+        if "capturable" in group and all(is_ours(p) and p not in optimizer.state for p in group["params"]):
+            group["capturable"] = True
+
+
+skip_when_tracing(
+    __name__.partition(".")[0]
+)  # this module is imported when a program asks for the backend, before PyTorch traces
+before_optimizers(_count_on_device)
 
 
 def _compiled(module: torch.fx.GraphModule, example: Any) -> Callable[[list[Any]], Any]:

@@ -126,7 +126,10 @@ def _same_name(op: Any, function: Callable[..., Any]) -> Run:
 def _functional_form(op: Any) -> Any:
     """The functional overload of an in-place or out= overload; None where PyTorch has none."""
     schema = op._schema
-    packet, rest = schema.name.split("::")[1], schema.overload_name
+    library, packet = schema.name.split("::")
+    rest = schema.overload_name
+    if library != "aten":
+        return None
     base = packet[:-1] if packet.endswith("_") and not packet.endswith("__") else packet
     room = getattr(torch.ops.aten, base, None)
     if room is None:

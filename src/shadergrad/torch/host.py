@@ -15,7 +15,7 @@ import torch.utils._pytree as pytree
 from ..config import config
 from ..errors import ShadergradError
 from .callers import users_line
-from .private import name_of
+from .private import full_name, name_of
 from .storage import from_host, is_ours, to_host, wrap, write
 
 calls: collections.Counter[str] = collections.Counter()  # of operators on the host
@@ -31,15 +31,15 @@ class HostFallbackError(ShadergradError, NotImplementedError):
 
 def on_host(op: Any, args: Any, kwargs: Any) -> Any:
     """The operator on PyTorch's cpu; arguments that it writes are written on the device."""
-    name = name_of(op)
+    name = full_name(name_of(op))
     if config.torch_fallback == "error":
         raise HostFallbackError(
-            f"[torch] aten::{name} has no kernel on the device webgpu. Hint: SHADERGRAD_TORCH_FALLBACK=warn computes it on the host."
+            f"[torch] {name} has no kernel on the device webgpu. Hint: SHADERGRAD_TORCH_FALLBACK=warn computes it on the host."
         )
     if name not in calls:
         line = users_line()
         warnings.warn(
-            f"aten::{name} has no kernel on the device webgpu and runs on the host{f' (first at {line})' if line else ''}: "
+            f"{name} has no kernel on the device webgpu and runs on the host{f' (first at {line})' if line else ''}: "
             "its operands are copied down, and its results back.",
             HostFallback,
             stacklevel=2,

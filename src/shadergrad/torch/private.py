@@ -136,9 +136,14 @@ def operator_names() -> list[str]:
     return [n[6:] for n in _C._dispatch_get_all_op_names() if n.startswith("aten::")]
 
 
+def full_name(name: str) -> str:
+    """With the library that the operator is of: "aten::add.Tensor"."""
+    return name if "::" in name else f"aten::{name}"
+
+
 def has_kernel(name: str, key: str) -> bool:
-    """Whether an operator of aten has a kernel for a dispatch key."""
-    return _C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key)
+    """Whether an operator has a kernel for a dispatch key."""
+    return _C._dispatch_has_kernel_for_dispatch_key(full_name(name), key)
 
 
 def overload(name: str) -> Any:
@@ -149,8 +154,8 @@ def overload(name: str) -> Any:
 
 
 def name_of(op: Any) -> str:
-    """ "add.Tensor"; without a dot where the overload has no name."""
-    base = op._schema.name.split("::")[1]
+    """ "add.Tensor"; without a dot where the overload has no name, and "vision::nms" of another library than aten."""
+    base = op._schema.name.removeprefix("aten::")
     return f"{base}.{op._schema.overload_name}" if op._schema.overload_name else base
 
 
@@ -166,9 +171,27 @@ def register(name: str, module: Any) -> None:
 
 def aot_autograd(compiler: Callable[..., Any]) -> Callable[..., Any]:
     """A backend of torch.compile, which calls `compiler` with a graph of the forward pass, and with one of the backward pass."""
-    from torch._dynamo import trace_rules  # late: slow, and only torch.compile needs it
-    from torch._dynamo.backends.common import aot_autograd as made  # late: the same
+    from torch._dynamo.backends.common import aot_autograd as made  # late: slow, and only torch.compile needs it
 
-    if not trace_rules.check_file(__file__).skipped:  # it would follow our kernels where a graph broke off
-        trace_rules.add(__name__.partition(".")[0])
     return made(fw_compiler=compiler, bw_compiler=compiler)
+
+
+def skip_when_tracing(package: str) -> None:
+    """Let PyTorch's compiler not follow calls into a package: where a graph broke off, it would compile our kernels one by one."""
+    from torch._dynamo import trace_rules  # late: slow, and only torch.compile needs it
+
+    if not trace_rules.check_file(__file__).skipped:
+        trace_rules.add(package)
+
+
+def before_optimizers(prepare: Callable[[torch.optim.Optimizer], None]) -> None:
+    """Call `prepare` with each optimizer that PyTorch's compiler finds, before it decides where the optimizer counts its steps."""
+    from torch._dynamo.variables.optimizer import OptimizerVariable  # late: the same
+
+    of_torch = OptimizerVariable._set_capturable
+
+    def set_capturable(self: Any, tx: Any) -> None:
+        prepare(self.value)
+        of_torch(self, tx)
+
+    OptimizerVariable._set_capturable = set_capturable  # type: ignore[method-assign]

@@ -78,6 +78,12 @@ def copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False)
     return target.copy_(to_host(source))
 
 
+@on_tensors("copy")
+def copied(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """Functional copy_: the target's shape, dtype and order of axes, the source's values."""
+    return copy(torch.empty_like(target), source)
+
+
 @on_tensors("_copy_from")
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     return copy(target, source)
