@@ -22,6 +22,8 @@ from ..tensor import Tensor
 from . import dtypes, halves, kernels
 from .dtypes import TORCH, stored
 from .host import on_host
+from .kernels import memory
+from .layouts import as_pytorch_lays
 from .private import AUTOGRAD_KEY, KEY, decompositions, has_kernel, name_of, operator_names, overload
 from .same_names import function_of
 from .storage import Place, is_ours, read, read_or_move, refuse_generator, wrap, write
@@ -84,7 +86,8 @@ def _own(name: str, op: Any) -> Run:
     """A kernel of the table, as the dispatcher calls it."""
     function, takes_tensors, takes_host = KERNELS[name]
     if takes_tensors:
-        return function
+        decides = function.__module__ == memory.__name__ or any(r.alias_info for r in op._schema.returns)
+        return function if decides or not op._schema.returns else as_pytorch_lays(name, op, function)
     look = read_or_move if takes_host else read
     takes_halves = name in halves.AS_THEY_ARE
 
@@ -101,7 +104,7 @@ def _own(name: str, op: Any) -> Run:
             return _wrapped_as(op, args, kwargs, out)
         return wrap(out) if isinstance(out, Tensor) else wrapped(out)
 
-    return run
+    return as_pytorch_lays(name, op, run)
 
 
 def _same_name(op: Any, function: Callable[..., Any]) -> Run:
@@ -120,7 +123,7 @@ def _same_name(op: Any, function: Callable[..., Any]) -> Run:
             return _wrapped_as(op, args, kwargs, out)
         return wrapped(out)
 
-    return run
+    return as_pytorch_lays(name_of(op), op, run)
 
 
 def _functional_form(op: Any) -> Any:

@@ -1,0 +1,151 @@
+"""The order of a result's axes in memory, where an operand does not lie row by row: channels_last, transposed matrices, parts.
+
+In: an operator, its arguments and its results, row by row. Out: the results as PyTorch's own kernels lay them. PyTorch's Meta kernels say
+how, and are asked once for each operator, sizes and strides. Strides differ where both ways of counting name the same elements.
+https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch-memory-format
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from .private import name_of
+from .storage import read, wrap_as
+
+ROW_BY_ROW = frozenset(
+    ["mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "linear", "_local_scalar_dense"]
+)  # whatever their operands
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+_LIMIT = 4096  # of noted answers
+_known: dict[Any, list[Any] | None] = {}
+
+
+def _is_scattered(values: Any) -> bool:
+    """Whether an argument, or a tensor in a list of them, has axes of another order, or gaps."""
+    for a in values:
+        if isinstance(a, torch.Tensor):
+            if not a.is_contiguous():
+                return True
+        elif isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor) and _is_scattered(a):
+            return True
+    return False
+
+
+def _kind(a: Any) -> Any:
+    """What of an argument the strides of a result may follow from."""
+    if isinstance(a, torch.Tensor):
+        return tuple(a.shape), a.stride(), a.dtype
+    if isinstance(a, (list, tuple)):
+        return tuple([_kind(x) for x in a])
+    return float if isinstance(a, float) else a
+
+
+def _on_meta(a: Any) -> Any:
+    if isinstance(a, torch.Tensor):
+        return torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta")
+    return torch.device("meta") if isinstance(a, torch.device) else a
+
+
+def _is_dense(m: torch.Tensor) -> bool:
+    """Whether the elements fill a block of memory, each once."""
+    expected = 1
+    for s, k in sorted(zip(m.stride(), m.shape, strict=True)):
+        if k != 1 and s != expected:
+            return False
+        expected *= k
+    return True
+
+
+def _row_by_row(m: torch.Tensor) -> tuple[int, ...]:
+    return torch.empty(m.shape, device="meta").stride()
+
+
+def _of_convolution(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """As oneDNN: channels last where the input or the weights have them so. The Meta kernel knows CUDA's rule alone."""
+    form = _CHANNELS_LAST.get(args[0].dim())
+    shown = op(*args, **kwargs)
+    if form is None or not any(x.is_contiguous(memory_format=form) and not x.is_contiguous() for x in args[:2]):
+        return shown
+    return torch.empty(shown.shape, device="meta", memory_format=form)
+
+
+def _of_numbers(args: Any) -> Any:
+    """As a sum of the operands: the Meta kernel was refused a number where the operator takes a tensor."""
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    return sum(tensors[1:], tensors[0] + 0)
+
+
+_ASKED: dict[str, Callable[..., Any]] = {  # in place of the operator's Meta kernel
+    "convolution": _of_convolution,
+    "convolution_overrideable": lambda op, *args, **kwargs: _of_convolution(torch.ops.aten.convolution.default, *args),
+    "roll": lambda op, x, *args: torch.empty_like(x),
+    "native_group_norm_backward": lambda op, g, x, *args: torch.empty_like(x),
+}
+
+
+def _shown(op: Any, args: Any, kwargs: Any) -> Any:
+    asked = _ASKED.get(name_of(op))
+    if asked is not None:
+        return asked(op, *args, **kwargs)
+    if torch.Tag.pointwise in op.tags and any(isinstance(a, (int, float)) for a in args):
+        try:
+            return op(*args, **kwargs)
+        except RuntimeError:
+            return _of_numbers(args)
+    return op(*args, **kwargs)
+
+
+def _layouts(op: Any, args: Any, kwargs: Any) -> list[Any] | None:
+    """Of each result, its sizes and strides, or None for one row by row; None where PyTorch does not say."""
+    key = op, _kind(args), tuple((k, _kind(v)) for k, v in kwargs.items())
+    try:
+        return _known[key]
+    except KeyError:
+        pass
+    try:
+        meta, named = pytree.tree_map(_on_meta, args), pytree.tree_map(_on_meta, kwargs)
+        out = _shown(op, meta, named)
+    except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError):
+        found = None
+    else:
+        parts = out if isinstance(out, (tuple, list)) else (out,)
+        found = [
+            (m.shape, m.stride())
+            if isinstance(m, torch.Tensor) and _is_dense(m) and m.stride() != _row_by_row(m)
+            else None
+            for m in parts
+        ]
+        found = found if any(found) else None
+    if len(_known) >= _LIMIT:
+        _known.clear()
+    _known[key] = found
+    return found
+
+
+def _laid(result: Any, layout: Any) -> Any:
+    if layout is None or not isinstance(result, torch.Tensor) or result.shape != layout[0]:
+        return result
+    return wrap_as(read(result), result.dtype, layout[1])
+
+
+def as_pytorch_lays(name: str, op: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel, whose results come out as PyTorch lays them."""
+    if name in ROW_BY_ROW:
+        return run
+
+    def laid(*args: Any, **kwargs: Any) -> Any:
+        out = run(*args, **kwargs)
+        if not _is_scattered(args) or out is None:
+            return out
+        layouts = _layouts(op, args, kwargs)
+        if layouts is None:
+            return out
+        if isinstance(out, torch.Tensor):
+            return _laid(out, layouts[0])
+        return tuple([_laid(r, s) for r, s in zip(out, (*layouts, *[None] * len(out)), strict=False)])
+
+    return laid
