@@ -34,9 +34,8 @@ linalg_matrix_norm.str_ord sum sum.dim_IntList norm.Scalar norm.ScalarOpt_dim no
 WIDEST = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
 REFUSED = "binary_cross_entropy"
 _libraries: list[Any] = []
-_casts: dict[
-    tuple[int, torch.dtype, bool], tuple[torch.Tensor, torch.Tensor]
-] = {}  # the weight stays alive, and so its id its own
+# by the weight's id, which stays its own while the weight is kept here
+_casts: dict[tuple[int, torch.dtype, bool], tuple[torch.Tensor, torch.Tensor]] = {}
 
 
 def _is_cast(a: Any) -> bool:

@@ -243,9 +243,8 @@ def _count_on_device(optimizer: torch.optim.Optimizer) -> None:
             group["capturable"] = True
 
 
-skip_when_tracing(
-    __name__.partition(".")[0]
-)  # this module is imported when a program asks for the backend, before PyTorch traces
+# this module is imported when a program asks for the backend, before PyTorch traces
+skip_when_tracing(__name__.partition(".")[0])
 before_optimizers(_count_on_device)
 
 

@@ -16,9 +16,8 @@ import torch.utils._pytree as pytree
 from .private import name_of
 from .storage import read, wrap_as
 
-ROW_BY_ROW = frozenset(
-    ["mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "linear", "_local_scalar_dense"]
-)  # whatever their operands
+# whatever their operands
+ROW_BY_ROW = frozenset("mm bmm addmm baddbmm addmv mv dot linear _local_scalar_dense".split())
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 _LIMIT = 4096  # of noted answers
 _known: dict[Any, list[Any] | None] = {}
