@@ -9,6 +9,7 @@ import pytest
 
 import shadergrad as sg
 from cases import CASES, Case
+from helpers import ATOL
 from shadergrad.onnx import export
 from shadergrad.run.trees import tensors_in
 from test_random_graphs import RandomGraph, for_random_graphs
@@ -50,7 +51,8 @@ def test_the_operator_table_in_onnxruntime(part: int) -> None:
     found = iter(program(*(x for row in given for x in row)))
     for case, wanted in zip(cases, model(*given), strict=True):
         for _, t in tensors_in(wanted):
-            np.testing.assert_allclose(next(found).numpy(), t.detach().numpy(), rtol=CLOSE, atol=CLOSE, err_msg=case.id)
+            atol = max(CLOSE, ATOL * case.length)  # each runtime joins the terms of a sum in an order of its own
+            np.testing.assert_allclose(next(found).numpy(), t.detach().numpy(), rtol=CLOSE, atol=atol, err_msg=case.id)
 
 
 def check_graph(graph: RandomGraph) -> None:
