@@ -1,20 +1,22 @@
 # The two commands: make train, make test. Both set up what they need in .venv; a second call skips that.
+# SHARE=K/N: of N shares of the tests, the K-th alone.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 JOBS ?= 2
 SEED ?= 1
+SHARE ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 # a thread a worker: more would only take turns
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(if $(SHARE),--share $(SHARE))
 TRAININGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/trainings.py
 PROGRAMS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/programs.py
 # another processor's BLAS and NumPy (whose releases name its features differently), two threads, another order, the cpu device's reference
 ELSEWHERE := SHADERGRAD_CPU=reference OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 OPENBLAS_CORETYPE=Prescott \
 	NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F AVX512_SKX" \
-	$(BIN)/python -m pytest -n $(JOBS) --random-order-bucket=global --random-order-seed=$(SEED)
+	$(BIN)/python -m pytest -n $(JOBS) $(if $(SHARE),--share $(SHARE)) --random-order-bucket=global --random-order-seed=$(SEED)
 
 .PHONY: train test test-portable test-slow test-all test-elsewhere mutants experiments check lint format stubs op composed module optimizer docs notebooks results conformance setup adapter style types source-types javascript npm null print-python clean help
 

@@ -10,8 +10,10 @@ Hypothesis draws the same examples in every run and sets no time limit, so that 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -157,8 +159,22 @@ THINNED_ON_WEBGPU = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--share", metavar="K/N", help="of N shares of the tests, by their names, the K-th alone: 0/3, 1/3, 2/3"
+    )
+
+
+def is_in_share(nodeid: str, share: str) -> bool:
+    """Whether a test is in a share "K/N". Raises UsageError for what names none."""
+    found = re.fullmatch(r"(\d+)/(\d+)", share)
+    if found is None or not int(found[1]) < int(found[2]):
+        raise pytest.UsageError(f"--share {share} names none. Hint: 0/3, 1/3 and 2/3 are the shares of three.")
+    return zlib.crc32(nodeid.encode()) % int(found[2]) == int(found[1])
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark every test that needs an adapter, and leave out the experiments, which take hours, where -m does not name them."""
+    """Mark every test that needs an adapter, and leave out the experiments, which take hours, where -m does not name them, and other shares."""
     if "experiment" not in str(config.getoption("markexpr")):
         hours = [item for item in items if item.get_closest_marker("experiment")]
         config.hook.pytest_deselected(items=hours)
@@ -175,6 +191,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.nodeid.startswith(("tests/null/", "tests/processes/")):
                 folder = item.nodeid.rsplit("/", 1)[0]
                 raise pytest.UsageError(f"{item.nodeid} needs an adapter: {folder} has none, tests/device has.")
+    if share := config.getoption("share"):
+        others = [item for item in items if not is_in_share(item.nodeid, share)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if is_in_share(item.nodeid, share)]
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
