@@ -123,3 +123,16 @@ def test_no_two_files_have_the_same_module_name() -> None:
     files = [f for f in (ROOT / "tests").rglob("test_*.py") if not (f.parent / "__init__.py").exists()]
     twice = Counter(f.name for f in files)
     assert not [str(f.relative_to(ROOT)) for f in files if twice[f.name] > 1]
+
+
+def test_every_test_is_in_one_share() -> None:
+    """Of the shares of which continuous integration takes one, and a share that is none is refused."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", __file__, "--share"]
+    runs = [
+        subprocess.Popen([*command, share], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for share in ("0/2", "1/2", "2/2")
+    ]
+    *shares, refused = (process.communicate()[0] for process in runs)
+    found = Counter(name for text in shares for name in re.findall(r"::(test_\w+)", text))
+    assert found == Counter(re.findall(r"^def (test_\w+)", Path(__file__).read_text(), re.M))
+    assert "--share 2/2 names none" in refused
