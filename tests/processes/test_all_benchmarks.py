@@ -61,10 +61,10 @@ def test_what_is_measured_is_kept_and_what_the_budget_leaves_out_is_said(
     monkeypatch.setattr(every, "LEAST_SECONDS", 1)
     app = typer.Typer()
     app.command()(every.main)
-    arguments = ["--quick", "--device", "cpu", "--budget", "4", "--commit", "abc", "--results", str(tmp_path)]
+    arguments = ["--quick", "--device", "cpu", "--budget", "12", "--commit", "abc", "--results", str(tmp_path)]
     done = CliRunner().invoke(app, arguments, env={"COLUMNS": "100"})
     assert done.exit_code == 0
-    for words in ("began", "Left out, for the budget of 4 s:", "first, stopped before its end", "second"):
+    for words in ("began", "Left out, for the budget of 12 s:", "first, stopped before its end", "second"):
         assert words in done.output
     (found,) = every.record.read(tmp_path)
     assert (found.case, found.value, found.commit) == ("mlp", 2.0, "abc")
