@@ -161,7 +161,8 @@ def test_the_state_is_read_and_set_as_pytorchs() -> None:
 def test_recurrent_layers_run_in_the_lower_dtype_where_pytorchs_do(kind: str, device: str) -> None:
     """On GPUs all of them; on the cpu those that PyTorch's cpu does."""
     wanted = "bfloat16"
-    if device == "cpu" and kind != "LSTM":  # for which PyTorch asks oneDNN, which lacks it on processors without AVX-512
+    # for an LSTM PyTorch asks oneDNN, which lacks it on processors without AVX-512
+    if device == "cpu" and kind != "LSTM":
         with torch.autocast("cpu"):
             y = getattr(torch.nn, kind)(3, 4)(torch.ones(2, 3))
         wanted = str((y[0] if isinstance(y, tuple) else y).dtype).removeprefix("torch.")
