@@ -21,17 +21,16 @@ PIXELS, WIDTH, LAYERS, CLASSES = 784, 8000, 6, 10
 READS_BOTH = [1, 2, 4, 6, 7, 8, 9, 11, 13, 14]
 
 
-def classifier(seed: int = 0) -> CircuitClassifier:
-    """Six layers of gates that read both of two random wires of the layer before."""
+def random_classifier(width: int = WIDTH, layers: int = LAYERS, seed: int = 0) -> CircuitClassifier:
+    """Layers of gates that read both of two random wires of the layer before; a threshold a pixel."""
     rng = np.random.default_rng(seed)
     gates, before, start = [], PIXELS, 0
-    for layer in range(LAYERS):
-        wires = start + rng.integers(0, before, (WIDTH, 2))
-        gates.append(np.concatenate([rng.choice(READS_BOTH, (WIDTH, 1)), wires], 1))
-        start, before = PIXELS + layer * WIDTH, WIDTH
-    limits = np.full((PIXELS, 1), 0.5, np.float32)
-    circuit = Circuit(PIXELS, np.concatenate(gates), np.arange(start, start + WIDTH))
-    return CircuitClassifier(circuit, CLASSES, limits)
+    for layer in range(layers):
+        wires = start + rng.integers(0, before, (width, 2))
+        gates.append(np.concatenate([rng.choice(READS_BOTH, (width, 1)), wires], 1))
+        start, before = PIXELS + layer * width, width
+    circuit = Circuit(PIXELS, np.concatenate(gates), np.arange(start, start + width))
+    return CircuitClassifier(circuit, CLASSES, np.full((PIXELS, 1), 0.5, np.float32))
 
 
 def measure_native(found: CircuitClassifier, images: np.ndarray) -> dict[str, float]:
@@ -64,7 +63,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=1 << 17, help="on the device at a time; a multiple of 32")
     parser.add_argument("--native-images", type=int, default=20_000)
     options = parser.parse_args()
-    found = classifier()
+    found = random_classifier()
     floats = np.random.default_rng(1).random((options.native_images, PIXELS), np.float32)
     results = {
         "native, float32 images": measure_native(found, floats),

@@ -21,24 +21,10 @@ from pathlib import Path
 import numpy as np
 
 import shadergrad as sg
-from shadergrad.logic.circuit import Circuit, CircuitClassifier, classifier_to_verilog, load
+from logic_inference import random_classifier
+from shadergrad.logic.circuit import CircuitClassifier, classifier_to_verilog, load
 
-READS_BOTH = [1, 2, 4, 6, 7, 8, 9, 11, 13, 14]
 NAME = "classifier"
-
-
-def random_classifier(
-    width: int, layers: int, pixels: int = 784, classes: int = 10, seed: int = 0
-) -> CircuitClassifier:
-    """Layers of gates that read both of two random wires of the layer before; a threshold a pixel."""
-    rng = np.random.default_rng(seed)
-    gates, before, start = [], pixels, 0
-    for layer in range(layers):
-        wires = start + rng.integers(0, before, (width, 2))
-        gates.append(np.concatenate([rng.choice(READS_BOTH, (width, 1)), wires], 1))
-        start, before = pixels + layer * width, width
-    circuit = Circuit(pixels, np.concatenate(gates), np.arange(start, start + width))
-    return CircuitClassifier(circuit, classes, np.full((pixels, 1), 0.5, np.float32))
 
 
 def bench(inputs: int, digits: int, images: int) -> str:

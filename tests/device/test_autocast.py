@@ -161,11 +161,15 @@ def test_the_state_is_read_and_set_as_pytorchs() -> None:
 def test_recurrent_layers_run_in_the_lower_dtype_where_pytorchs_do(kind: str, device: str) -> None:
     """On GPUs all of them; on the cpu those that PyTorch's cpu does."""
     wanted = "bfloat16"
-    # for an LSTM PyTorch asks oneDNN, which lacks it on processors without AVX-512
-    if device == "cpu" and kind != "LSTM":
-        with torch.autocast("cpu"):
-            y = getattr(torch.nn, kind)(3, 4)(torch.ones(2, 3))
-        wanted = str((y[0] if isinstance(y, tuple) else y).dtype).removeprefix("torch.")
+    if device == "cpu":
+        try:
+            with torch.autocast("cpu"):
+                y = getattr(torch.nn, kind)(3, 4)(torch.ones(2, 3))
+        except RuntimeError as error:  # oneDNN has no bfloat16 LSTM for processors without AVX-512
+            if kind != "LSTM" or "primitive descriptor" not in str(error):
+                raise
+        else:
+            wanted = str((y[0] if isinstance(y, tuple) else y).dtype).removeprefix("torch.")
     layer, x = getattr(sg.nn, kind)(3, 4).to(device), sg.ones(2, 3, device=device, requires_grad=True)
     with sg.autocast("cpu" if device == "cpu" else "webgpu", dtype=sg.bfloat16):
         found = layer(x)

@@ -182,7 +182,9 @@ def test_a_graph_that_needs_values_runs_op_by_op_and_says_so(torch_device: Any) 
         return x * 2 + cpu.sum().to(D)
 
     x, y = torch.randn(4), torch.randn(3)
-    with pytest.warns(UncompiledGraph, match=r"\.py:\d+\): .* is a tensor on cpu, and a step runs on one device"):
+    with pytest.warns(
+        UncompiledGraph, match=r"test_compile.py:\d+\): .* is a tensor on cpu, and a step runs on one device"
+    ):
         got = torch.compile(function, backend="shadergrad")(x.to(D), y)
     torch.testing.assert_close(got.cpu(), x * 2 + y.sum())
 

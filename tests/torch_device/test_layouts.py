@@ -14,8 +14,9 @@ from torch.nn import functional as F
 pytestmark = pytest.mark.usefixtures("torch_device")
 D = "webgpu"
 LAST = torch.channels_last
-W, GROUPED, UP = torch.randn(8, 4, 3, 3), torch.randn(8, 2, 3, 3), torch.randn(4, 8, 3, 3)
-C = torch.rand(4) + 0.5
+DRAWN = torch.Generator().manual_seed(0)
+W, GROUPED, UP = (torch.randn(*size, 3, 3, generator=DRAWN) for size in ((8, 4), (8, 2), (4, 8)))
+C = torch.rand(4, generator=DRAWN) + 0.5
 Case = Callable[[Tensor, Tensor], Tensor]
 
 CASES: dict[str, Case] = {

@@ -55,7 +55,7 @@ def is_source(node: Node) -> bool:
 class Buffers:
     """The nodes of one graph that get a buffer.
 
-    order: the nodes, each behind its inputs. kept: products that someone may ask for later, whatever is fused with them.
+    order: the nodes, each behind its inputs. kept: ids of products that someone may ask for later, whatever is fused with them.
     """
 
     def __init__(self, outputs: list[Node], target: Target, kept: Iterable[int]) -> None:
@@ -72,6 +72,7 @@ class Buffers:
         self.compared = Compared(self.order, is_source, set(kept))
 
     def choose(self) -> None:
+        """Fill `stored`, `cuts` and `shared`."""
         depth: dict[int, int] = {}
         for node in self.order:
             if self._needs_buffer(node):

@@ -80,7 +80,9 @@ def _of_numbers(args: Any) -> Any:
 
 _ASKED: dict[str, Callable[..., Any]] = {  # in place of the operator's Meta kernel
     "convolution": _of_convolution,
-    "convolution_overrideable": lambda op, *args, **kwargs: _of_convolution(torch.ops.aten.convolution.default, *args),
+    "convolution_overrideable": lambda op, *args, **kwargs: _of_convolution(
+        torch.ops.aten.convolution.default, *args, **kwargs
+    ),
     "roll": lambda op, x, *args: torch.empty_like(x),
     "native_group_norm_backward": lambda op, g, x, *args: torch.empty_like(x),
 }

@@ -87,10 +87,14 @@ def missing() -> list[str]:
 def check() -> None:
     """Raises TorchVersionError where the installed PyTorch lacks what the device is built on."""
     if lacking := missing():
-        raise TorchVersionError(
-            f"[shadergrad.torch] PyTorch {torch.__version__} has no {lacking[0]}. The device is tested with PyTorch "
-            f'{", ".join(TESTED)}. Hint: pip install "torch=={TESTED[0]}.*"'
-        )
+        raise _lacks(lacking[0])
+
+
+def _lacks(name: str) -> TorchVersionError:
+    return TorchVersionError(
+        f"[shadergrad.torch] PyTorch {torch.__version__} has no {name}. The device is tested with PyTorch "
+        f'{", ".join(TESTED)}. Hint: pip install "torch=={TESTED[0]}.*"'
+    )
 
 
 check()
@@ -185,9 +189,12 @@ def skip_when_tracing(package: str) -> None:
 
 
 def before_optimizers(prepare: Callable[[torch.optim.Optimizer], None]) -> None:
-    """Call `prepare` with each optimizer that PyTorch's compiler finds, before it decides where the optimizer counts its steps."""
+    """Call `prepare` with each optimizer that PyTorch's compiler finds, before it decides where the optimizer counts its steps.
+    Raises TorchVersionError where the installed PyTorch decides elsewhere."""
     from torch._dynamo.variables.optimizer import OptimizerVariable  # late: the same
 
+    if not hasattr(OptimizerVariable, "_set_capturable"):
+        raise _lacks("torch._dynamo.variables.optimizer.OptimizerVariable._set_capturable")
     of_torch = OptimizerVariable._set_capturable
 
     def set_capturable(self: Any, tx: Any) -> None:

@@ -75,20 +75,13 @@ def _sum(low: int, high: int) -> str:
     if high - low == 1:
         return f"v[{low}]"
     middle = (low + high) // 2
-    left, right = (
-        _sum(*ends) if ends[1] - ends[0] == 1 else f"({_sum(*ends)})" for ends in ((low, middle), (middle, high))
-    )
-    return f"{left} + {right}"
+    return f"({_sum(low, middle)} + {_sum(middle, high)})"
 
 
 def _function(circuit: Circuit, name: str) -> str:
     """The module of `to_verilog` with its gates in a function. A gate that one other reads is written where it is read."""
-    gates, order, inputs, outputs = (
-        list(circuit.gates()),
-        evaluation_order(circuit),
-        live_inputs(circuit),
-        circuit.outputs.tolist(),
-    )
+    gates, order = list(circuit.gates()), evaluation_order(circuit)
+    inputs, outputs = live_inputs(circuit), circuit.outputs.tolist()
     read = [0] * circuit.wires
     for wire in (*outputs, *(wire for k in order for wire in operands(*gates[k]))):
         read[wire] += 1
