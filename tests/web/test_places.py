@@ -52,7 +52,7 @@ def line() -> Any:
 def test_a_training_moves_to_the_faster_place_and_back_without_losing_a_step(visit: Any, tmp_path: Path) -> None:
     """The CPU is made slow, so that the GPU is faster, whatever it is."""
     step = line()
-    sg.web.export(step, tmp_path, settings={"steps": 10_000})
+    sg.web.export(step, tmp_path, settings={"steps": 1_000_000})
     script = tmp_path / "step.cpu.js"
     script.write_text(script.read_text().replace("      nodes();", SLOW))
     page = opened(visit, tmp_path, LISTEN)
