@@ -7,6 +7,9 @@ JOBS ?= 2
 SEED ?= 1
 SHARE ?=
 
+# modules are compiled once, not in each of the hundreds of processes that the tests start, whatever the environment says
+export PYTHONDONTWRITEBYTECODE :=
+
 VENV := .venv
 BIN := $(VENV)/bin
 # a thread a worker: more would only take turns
