@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from ..target import Matrices
+from .header import Header
 from .interface import Found, NativeError, Wish
-from .native import Header, NativeDevice
+from .native import NativeDevice
 
 NAME = "dawn"
 PACKAGE = "wgpudawn"

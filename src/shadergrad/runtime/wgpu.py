@@ -10,8 +10,9 @@ from typing import Any
 import wgpu
 from wgpu.backends.wgpu_native import _ffi
 
+from .header import Header
 from .interface import Found, Wish
-from .native import Header, NativeDevice
+from .native import NativeDevice
 
 NAME = "wgpu"
 PACKAGE = "wgpu"
