@@ -10,7 +10,7 @@ import pytest
 
 from helpers import assert_same_bits
 from shadergrad.compile.native import convolution
-from shadergrad.compile.native.convolution import LARGE, SMALL
+from shadergrad.compile.native.registers import LARGE, SMALL, Tile
 from shadergrad.primitives.window import Conv
 from shadergrad.runtime import llvm, native_convolution
 from shadergrad.runtime.native_convolution import Plan, convolved
@@ -68,14 +68,14 @@ def test_the_bits_are_the_same_for_any_number_of_registers(monkeypatch: pytest.M
     for seed in range(0, CASES, 6):
         found = []
         for tile in (LARGE, SMALL):
-            monkeypatch.setattr(native_convolution, "_tile", lambda tile=tile: tile)
+            monkeypatch.setattr(llvm.code(), "tile", tile)
             native_convolution._plan.cache_clear()
             found.append(convolved(*draw(seed)))
         assert_same_bits(*found)
 
 
 @pytest.mark.parametrize("tile", [LARGE, SMALL], ids=["large", "small"])
-def test_they_compile_for_other_processors(tile: convolution.Tile) -> None:
+def test_they_compile_for_other_processors(tile: Tile) -> None:
     for text in (convolution.over_counts(tile), convolution.over_windows(tile)):
         for triple, features in (("x86_64-linux-gnu", "+avx2,+fma"), ("wasm32-unknown-unknown", "+simd128")):
             assert len(llvm.code().object_for(text, triple, features)) > 500

@@ -20,6 +20,7 @@ from cases import CASES, Case
 from helpers import assert_devices_agree, assert_same_bits, leaves_of, results_of
 from shadergrad import plan
 from shadergrad.compile.native import functions, kernel, product, program, rules
+from shadergrad.compile.native.registers import LARGE, SMALL, Tile
 from shadergrad.drive.execute import programs
 from shadergrad.errors import PositionError
 from shadergrad.nn import functional as F
@@ -237,17 +238,24 @@ def test_several_reductions_in_one_kernel_equal_the_interpreters(length: int, dt
 def test_small_products_are_exact_to_rounding(
     how: str, shape: tuple[int, int, int, int], computes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With the same bits for any number of registers."""
     batch, m, n, k = shape
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((batch, m, k), (batch, k, n)))
     ours, behind, *axes = PRODUCTS[how]
-    computes("native")
-    given = (sg.tensor(np.ascontiguousarray(x.transpose(o))) for x, o in zip((a, b), axes, strict=True))
+    given = [sg.tensor(np.ascontiguousarray(x.transpose(o))) for x, o in zip((a, b), axes, strict=True)]
     steps: list[Any] = []
     loaded = cpu.Native
     monkeypatch.setattr(cpu, "Native", lambda found: steps.append(found) or loaded(found))
-    found = ours(*given).numpy()
-    assert any(step.shape.startswith("dot ") for of in steps for step in of.steps), "BLAS computed it"
+
+    def computed(tile: Tile) -> np.ndarray:
+        monkeypatch.setattr(llvm.code(), "tile", tile)
+        computes("native")
+        return ours(*given).numpy()
+
+    found, other = (computed(tile) for tile in (LARGE, SMALL))
+    assert all(any(step.shape.startswith("dot ") for step in of.steps) for of in steps), "BLAS computed it"
+    assert_same_bits(found, other)
     exact = behind(a.astype(np.float64) @ b.astype(np.float64))
     assert np.abs(found - exact).max() <= 2e-7 * (4 + k) * np.abs(exact).max()
 
@@ -573,7 +581,8 @@ def _first_vector(self: Any, j: int) -> Any:
 FAULTS: dict[str, tuple[Any, str, Any]] = {
     "the last elements of a row count twice": (kernel._Kernel, "_new_lanes", _wrong_tail),
     "erf is cut too early": (functions, "ERF_END", 2.0),
-    "exp has too few terms": (functions, "EXP", functions.EXP[6:]),
+    "exp has too few terms": (functions, "EXP32", functions.EXP32[2:]),
+    "sigmoid has too few terms": (functions, "EXP", functions.EXP[6:]),
     "sums begin with the last row's": (kernel, "literal", lambda value, kind: kernel.Value("1", kind, constant=True)),
     "a product reads one vector twice": (product.ProductText, "_right", _first_vector),
     "the smaller is the larger": (rules, "maximum", rules.minimum),
@@ -582,12 +591,21 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_seen(fault: str, computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llvm.code(), "tile", LARGE)  # of two vectors, whatever this processor has
     rng = np.random.default_rng(0)
     x = sg.tensor(rng.standard_normal((20, 37)).astype(np.float32))
     wide, tall = (sg.tensor(rng.standard_normal(s).astype(np.float32)) for s in ((5, 20, 8), (5, 8, 37)))
 
     def run() -> list[np.ndarray]:
-        functions = (sg.erf, sg.exp, sg.relu, lambda x: x.sum(1), lambda x: x.amax(1), lambda x: wide @ tall)
+        functions = (
+            sg.erf,
+            sg.exp,
+            sg.sigmoid,
+            sg.relu,
+            lambda x: x.sum(1),
+            lambda x: x.amax(1),
+            lambda x: wide @ tall,
+        )
         return [f(x).numpy() for f in functions]
 
     def agree() -> bool:

@@ -175,7 +175,7 @@ class NativeProgram(CpuProgram):
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
         self._runs += 1
         if self._runs == self._compiled_in:
-            steps = steps_of(self.plan)
+            steps = steps_of(self.plan, llvm.code().tile)
             self._native = None if steps is None else Native(steps)
         if self._native is None:
             return super().run(inputs, into)
@@ -214,7 +214,7 @@ def native_kernels(plan: Plan) -> str:
     """What a program of the cpu device becomes when it comes again, for people."""
     if _stays(plan):
         return f"none fused: so many operations on fewer than {LARGE:,} elements each would take long to compile"
-    steps = steps_of(plan)
+    steps = steps_of(plan, llvm.code().tile)
     if steps is None:
         return "none fused: an array has no elements, nothing is computed, or other processes are waited for in between"
     return f"fused to {told_of(steps)} where they come again"

@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ..compile.native.registers import LARGE, SMALL
 from ..config import LLVMLITE, config, has_llvmlite
 from ..errors import ShadergradError
 from ..system.private_files import PrivateFiles, make_room
@@ -72,7 +73,7 @@ def check_version() -> None:
 class Code:
     """The compiler for this processor, and what it has compiled in this process.
 
-    many_registers: whether it has 32 registers of 64 bytes. compiled, found: how many texts were compiled, and how many came from disk, so that tests can say which.
+    tile: the sums that its registers hold. compiled, found: how many texts were compiled, and how many came from disk, so that tests can say which.
     """
 
     def __init__(self) -> None:
@@ -81,7 +82,7 @@ class Code:
         self._llvm.initialize_native_asmprinter()
         processor = self._llvm.get_host_cpu_name()
         found = self._llvm.get_host_cpu_features()
-        features, self.many_registers = found.flatten(), bool(found.get("avx512f"))
+        features, self.tile = found.flatten(), LARGE if found.get("avx512f") else SMALL
         target = self._llvm.Target.from_default_triple()
         self._machine = target.create_target_machine(cpu=processor, features=features, opt=LEVEL, jit=True)
         self._engine = self._llvm.create_mcjit_compiler(self._llvm.parse_assembly(""), self._machine)

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 from ..compile.native import convolution
-from ..compile.native.convolution import LANES, LARGE, SMALL, Tile
+from ..compile.native.registers import LANES, LARGE, Tile
 from ..graph.primitive import Shape
 from ..primitives.window import Conv
 from . import llvm
@@ -137,7 +137,7 @@ def _put(target: np.ndarray, x: np.ndarray, low: Sequence[int]) -> None:
 
 @lru_cache(PLANS)
 def _plan(words: tuple[tuple[int, ...], ...], x: Shape, w: Shape) -> Plan:
-    return Plan(Conv(*words), x, w, _tile())
+    return Plan(Conv(*words), x, w, llvm.code().tile)
 
 
 def convolved(conv: Conv, x: np.ndarray, w: np.ndarray) -> np.ndarray | None:
@@ -149,10 +149,6 @@ def convolved(conv: Conv, x: np.ndarray, w: np.ndarray) -> np.ndarray | None:
     if not plan.pays:
         return None
     return _over_counts(plan, x, w) if plan.many else _over_windows(plan, x, w)
-
-
-def _tile() -> Tile:
-    return LARGE if llvm.code().many_registers else SMALL
 
 
 @cache

@@ -17,8 +17,9 @@ import numpy as np
 
 from ..compile.groups import Group
 from ..compile.native import kernel, product, scatter
-from ..compile.native.domain import LANES, Domain, domain_of_reduction
+from ..compile.native.domain import Domain, domain_of_reduction
 from ..compile.native.regions import TARGET, VIEWS, attention_composed
+from ..compile.native.registers import LANES
 from ..compile.native.rules import OF_SINGLE
 from ..compile.rewrite import Rewriter
 from ..dtypes import float32, parse_dtype

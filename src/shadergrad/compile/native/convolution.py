@@ -9,25 +9,13 @@ two rows is masked. No element of a result depends on the range that its unit is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-LANES = 16
+from .registers import LANES, Tile
+
 CHAIN = (
     128  # products that are added one after the other, before their sum is added to those of others: errors stay small
 )
 
-
-@dataclass(frozen=True)
-class Tile:
-    """The sums that registers hold: of tall channels and wide vectors in `over_counts`, of side images and side channels in `over_windows`."""
-
-    tall: int
-    wide: int
-    side: int
-
-
-LARGE = Tile(8, 2, 4)  # of 32 registers of 16 elements
-SMALL = Tile(6, 1, 2)  # of 16 registers of 8, or 32 of 4
 
 _HEAD = 'define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {'
 _VECTOR = f"<{LANES} x float>"

@@ -17,8 +17,8 @@ from ...graph.node import Node
 from ...graph.primitive import Shape
 from ..groups import Group, row_position
 from ..recorder import Recorder
+from .registers import LANES
 
-LANES = 16
 STRIDED, SCATTERED = 8.0, 24.0  # what a load takes whose lanes lie apart, evenly or not, beside one of neighbours
 A_ROW = 20.0  # what beginning a row takes
 

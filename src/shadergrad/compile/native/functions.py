@@ -1,6 +1,6 @@
 """Functions of one float32 as LLVM IR: within 2 ulp of the exact value, NaN, infinities and signed zeros as NumPy has them.
 
-Each is computed in float64 by a polynomial that is exact to some 1e-10, and rounded once. There is no table and no branch, so that a
+Each but exp is computed in float64 by a polynomial that is exact to some 1e-10, and rounded once. There is no table and no branch, so that a
 vector of elements takes one path. Sources: exp and log by argument reduction and series, as in Muller et al., "Handbook of
 Floating-Point Arithmetic", 2018, chapter 10; erf by the interpolant of erf(x) / x at Chebyshev's points of [0, 4].
 """
@@ -9,11 +9,23 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .values import Statements, Value, literal
 
 LN2 = math.log(2.0)
 LARGEST, SMALLEST = 700.0, -700.0  # what exp is cut to: float32 has overflowed long before
 EXP = [1.0 / math.factorial(k) for k in range(9, -1, -1)]  # |r| <= ln(2) / 2: 6e-12
+EXP32 = [
+    0.0013926191,
+    0.0083631855,
+    0.041666556,
+    0.16666576,
+    0.5,
+    1.0,
+    1.0,
+]  # its Chebyshev interpolant, without rounding 2e-9
+EXP32_ENDS = (-104.0, 89.0)  # 0 and infinity
 ATANH = [1.0 / k for k in range(15, 0, -2)]  # atanh(s) / s in s * s, |s| <= 0.1716: 4e-14
 ERF_END = 4.0  # erf is 1 to float32's last bit beyond
 ERF = [  # of erf(a) / a in u = a * a / 8 - 1, from -1 to 1: the Chebyshev interpolant of degree 18, 4e-10
@@ -37,7 +49,9 @@ ERF = [  # of erf(a) / a in u = a * a / 8 - 1, from -1 to 1: the Chebyshev inter
     -0.1765762358003929,
     0.3535309956434049,
 ]
-HALF_RANGE = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+SHIFT = 1.5 * 2.0**52  # added to a double, it rounds to the nearest whole number, which its last bits then are
+SHIFT32, SHIFT32_BITS = 1.5 * 2.0**23, 0x4B400000  # the same of float32
+ONE, TWO_52, HALF_RANGE = 0x3FF0 << 48, 0x4330 << 48, 0x3FE6A09E667F3BCD  # the bits of 1, 2 ** 52 and sqrt(1/2)
 
 
 def _wide(w: Statements, x: Value) -> Value:
@@ -48,11 +62,10 @@ def _narrow(w: Statements, x: Value) -> Value:
     return w.convert("fptrunc", x, "float")
 
 
-def _power_of_two(w: Statements, k: Value) -> Value:
-    """2 ** k for a whole double k within +-1022."""
-    bits = w.convert("fptosi", k, "i64")
-    bits = w.op("shl", w.op("add", bits, literal(1023, "i64")), literal(52, "i64"))
-    return w.convert("bitcast", bits, "double")
+def _power_of_two(w: Statements, shifted: Value) -> Value:
+    """2 ** k for SHIFT + k, a whole k within +-1022: the last bits of the sum are k's. AVX2 has no conversion of doubles to 64-bit integers."""
+    bits = w.op("shl", w.convert("bitcast", shifted, "i64"), literal(52, "i64"))
+    return w.convert("bitcast", w.op("add", bits, literal(ONE, "i64")), "double")
 
 
 def _clamped(w: Statements, x: Value, low: float, high: float) -> Value:
@@ -62,30 +75,40 @@ def _clamped(w: Statements, x: Value, low: float, high: float) -> Value:
 
 
 def _reduced(w: Statements, x: Value) -> tuple[Value, Value]:
-    """(k, r) with x = k ln 2 + r, |r| <= ln(2) / 2; k is 0 where x is NaN, and r NaN."""
-    k = w.call("rint", w.op("fmul", x, w.number(1.0 / LN2, x)))
+    """(2 ** k, r) with x = k ln 2 + r, |r| <= ln(2) / 2; where x is NaN, any number and NaN."""
+    shifted = w.fma(x, w.number(1.0 / LN2, x), w.number(SHIFT, x))
+    k = w.op("fsub", shifted, w.number(SHIFT, x))
     high = 0.6931471803691238  # ln 2 in 33 bits: its product with k is exact
     r = w.fma(k, w.number(-high, x), x)
-    r = w.fma(k, w.number(-(1.9082149292705877e-10), x), r)
-    is_nan = w.compare("fcmp uno", x, x)
-    return w.select(is_nan, w.number(0.0, x), k), r
+    return _power_of_two(w, shifted), w.fma(k, w.number(-(1.9082149292705877e-10), x), r)
 
 
 def _exp(w: Statements, x: Value) -> Value:
     """e ** x of a double, cut to +-700."""
-    k, r = _reduced(w, _clamped(w, x, SMALLEST, LARGEST))
-    return w.op("fmul", w.polynomial(r, EXP), _power_of_two(w, k))
+    scale, r = _reduced(w, _clamped(w, x, SMALLEST, LARGEST))
+    return w.op("fmul", w.polynomial(r, EXP), scale)
 
 
 def _expm1(w: Statements, x: Value) -> Value:
-    k, r = _reduced(w, _clamped(w, x, SMALLEST, LARGEST))
-    scale = _power_of_two(w, k)
+    scale, r = _reduced(w, _clamped(w, x, SMALLEST, LARGEST))
     p = w.op("fmul", r, w.polynomial(r, EXP[:-1]))
     return w.fma(p, scale, w.op("fsub", scale, w.number(1.0, x)))
 
 
 def exp(w: Statements, x: Value) -> Value:
-    return _narrow(w, _exp(w, _wide(w, x)))
+    """In float32, within 1 ulp: rows of softmax spend their time here, and a register holds twice as many."""
+    x = _clamped(w, x, *EXP32_ENDS)
+    shifted = w.fma(x, w.number(1.0 / LN2, x), w.number(SHIFT32, x))
+    k = w.op("fsub", shifted, w.number(SHIFT32, x))
+    high = float(np.float32(LN2))
+    r = w.fma(k, w.number(high - LN2, x), w.fma(k, w.number(-high, x), x))
+    whole = w.op("sub", w.convert("bitcast", shifted, "i32"), literal(SHIFT32_BITS, "i32"))
+    half = w.op("ashr", whole, literal(1, "i32"))  # 2 ** 128 is no float32, nor is 2 ** -150
+    result = w.polynomial(r, EXP32)
+    for part in (half, w.op("sub", whole, half)):
+        bits = w.op("shl", w.op("add", part, literal(127, "i32")), literal(23, "i32"))
+        result = w.op("fmul", result, w.convert("bitcast", bits, "float"))
+    return result
 
 
 def exp2(w: Statements, x: Value) -> Value:
@@ -120,10 +143,11 @@ def erf(w: Statements, x: Value) -> Value:
 
 def _log_parts(w: Statements, x: Value) -> tuple[Value, Value]:
     """(e, m) with x = 2 ** e * m, m from sqrt(1/2) to sqrt(2); for a positive, normal double."""
-    bits = w.op("sub", w.convert("bitcast", x, "i64"), literal(HALF_RANGE, "i64"))
-    exponent = w.op("ashr", bits, literal(52, "i64"))
-    rest = w.op("sub", w.convert("bitcast", x, "i64"), w.op("shl", exponent, literal(52, "i64")))
-    return w.convert("sitofp", exponent, "double"), w.convert("bitcast", rest, "double")
+    bits = w.convert("bitcast", x, "i64")
+    exponent = w.op("lshr", w.op("add", bits, literal(ONE - HALF_RANGE, "i64")), literal(52, "i64"))  # e + 1023
+    rest = w.op("sub", w.op("add", bits, literal(ONE, "i64")), w.op("shl", exponent, literal(52, "i64")))
+    shifted = w.convert("bitcast", w.op("or", exponent, literal(TWO_52, "i64")), "double")
+    return w.op("fsub", shifted, w.number(2.0**52 + 1023, x)), w.convert("bitcast", rest, "double")
 
 
 def _log_of(w: Statements, m: Value, less_one: Value) -> Value:

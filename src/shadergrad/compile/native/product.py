@@ -1,6 +1,6 @@
 """Batched products of small matrices as functions in LLVM IR: `units` are matrices of the batch, and their elementwise epilogue is part of it.
 
-BLAS is called once a matrix, with threads of its own, which small matrices are not worth. Here a tile of TALL rows and up to WIDE vectors
+BLAS is called once a matrix, with threads of its own, which small matrices are not worth. Here a tile of some rows and vectors
 of results stays in registers along the contraction, which is added from its first element to its last with fma: an element's bits do not
 depend on where its tile begins, so the last tiles of an axis may reach back over those before them. A right operand whose rows do not lie one after
 the other is copied row by row first (packed), once a matrix.
@@ -17,11 +17,10 @@ from ...graph.node import Node
 from ...primitives.dot import Dot
 from ..groups import Group
 from ..recorder import Recorder
+from .registers import LANES, Tile
 from .values import Value, literal
 from .writer import Variable, Writer
 
-LANES = 16
-TALL, WIDE = 8, 2  # the rows and vectors of a tile
 FEWEST_BATCHES = 4
 LARGEST = 1 << 21  # multiplications of a matrix, beyond which BLAS is as fast
 MOST_PACKED = 1 << 15  # elements of a right operand
@@ -126,8 +125,8 @@ class Tiles:
     packed: bool
 
 
-def tiles_of(group: Group, is_buffer: Callable[[Node], bool]) -> Tiles:
-    """How the product of a group is cut."""
+def tiles_of(group: Group, is_buffer: Callable[[Node], bool], tile: Tile) -> Tiles:
+    """How the product of a group is cut, where registers hold a tile."""
     assert group.dot is not None
     left, right = group.dot.inputs
     batch, m, k = left.shape
@@ -136,7 +135,7 @@ def tiles_of(group: Group, is_buffer: Callable[[Node], bool]) -> Tiles:
     recorder.pull(right, (variable("b", batch), variable("k", k), variable("r", n)))
     splits = [flat.split("r") for _, flat in recorder.reads]
     packed = any(s is None or s[1] not in (0, 1) for s in splits) or recorder.cost > 0
-    return Tiles(batch, m, n, k, min(TALL, m), min(WIDE, n // LANES), packed)
+    return Tiles(batch, m, n, k, min(tile.tall, m), min(tile.wide, n // LANES), packed)
 
 
 class ProductText:

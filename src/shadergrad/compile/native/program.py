@@ -21,6 +21,7 @@ from . import kernel
 from .domain import domain_of, order_of
 from .product import ProductText, tiles_of
 from .regions import TARGET, Hosted, region_of
+from .registers import Tile
 
 FEWEST = 1 << 14  # elements of a range that a thread takes
 
@@ -63,8 +64,8 @@ class Steps:
     dies: tuple[tuple[int, ...], ...]
 
 
-def steps_of(plan: Plan) -> Steps | None:
-    """The steps of a plan; None where it stays with the interpreter."""
+def steps_of(plan: Plan, tile: Tile) -> Steps | None:
+    """The steps of a plan, where registers hold a tile; None where it stays with the interpreter."""
     region = region_of(plan)
     if region is None:
         return None
@@ -73,7 +74,7 @@ def steps_of(plan: Plan) -> Steps | None:
         return None
     fuser = Fuser(wanted, TARGET, order_of=order_of)
     groups = fuser.run()
-    table = _Table(region.inputs, fuser)
+    table = _Table(region.inputs, fuser, tile)
     for group in _ordered(groups, fuser):
         table.add(group)
         found = dict.fromkeys(region.places[id(n)] for n in group.nodes if id(n) in region.places)
@@ -103,7 +104,8 @@ def _ordered(groups: Sequence[Group], fuser: Fuser) -> list[Group]:
 class _Table:
     """Rows and steps while they are made."""
 
-    def __init__(self, inputs: Sequence[Node], fuser: Fuser) -> None:
+    def __init__(self, inputs: Sequence[Node], fuser: Fuser, tile: Tile) -> None:
+        self.tile = tile
         self.rows: list[Row] = []
         self.place: dict[int, int] = {}
         self.texts: dict[str, int] = {}
@@ -139,7 +141,7 @@ class _Table:
         )
 
     def _add_product(self, group: Group) -> None:
-        tiles = tiles_of(group, self.is_buffer)
+        tiles = tiles_of(group, self.is_buffer, self.tile)
         text, nodes = ProductText(group, tiles, self.is_buffer).write()
         number = self.texts.setdefault(text, len(self.texts))
         rows, writes = tuple(self.row(n) for n in nodes), tuple(self.row(n) for n in group.roots)

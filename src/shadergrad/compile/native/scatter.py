@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from functools import cache
 
-LANES = 16
+from .registers import LANES
+
 TYPES = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64"}
 POSITIONS = {"int32": "i32", "int64": "i64"}
 

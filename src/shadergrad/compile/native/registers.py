@@ -1,0 +1,21 @@
+"""What a processor's registers hold: how many elements a kernel computes at once, and which sums of products it keeps in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LANES = 16  # elements of a vector: one register of 64 bytes, two of 32, or four of 16
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The sums of products that stay in registers: of tall rows (channels) and wide vectors; of side images and side channels where a convolution
+    adds over windows."""
+
+    tall: int
+    wide: int
+    side: int
+
+
+LARGE = Tile(8, 2, 4)  # of 32 registers of 64 bytes
+SMALL = Tile(6, 1, 2)  # of 16 registers of 32 bytes, or 32 of 16
