@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from .errors import ArgumentError, ArgumentTypeError, NotTensorsError, ShadergradError
+from .old_forms import as_today
 from .symbolic_sizes import Varying
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,9 +85,7 @@ def sizes(what: str, name: str, value: Any, least: int = 0) -> tuple[int, ...]:
     if isinstance(value, Iterable) and not isinstance(value, str):
         given = tuple(value)
     for size in given:
-        try:
-            operator.index(size)
-        except TypeError:
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
             refuse(what, name, size, "int or a tuple of ints")
         if size < least:
             raise ArgumentError(f"{what}(): {_bound(name, least)}, but got {name}={value}.")
@@ -291,6 +290,21 @@ class _Signature:
             found[len(names) :] = [self.of(self.rest, v) for v in found[len(names) :]]
         return found
 
+    def admitted(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The values to use for positional arguments, and the options, of a call in an old form too."""
+        today = as_today(self.name, args, options, Checkable)
+        return (tuple(self.positionals(args)), options) if today is None else today
+
+    def otherwise(self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What a call gives that failed, if it has an old form; else its error, in words where the call as such is wrong."""
+        today = as_today(self.name, args, options, Checkable)
+        if today is not None:
+            return call(*today[0], **today[1])
+        error = self.mismatch(args, options)
+        if error is None:
+            raise  # within the handler of the caller
+        raise error from None
+
     def named(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         types = self.types
         for alias, name in self.renamed.items():
@@ -352,7 +366,7 @@ def checked(
         if len(args) > few:
             for value, admitted in zip(args, by_position, strict=False):
                 if admitted is not None and type(value) not in admitted:
-                    args = tuple(takes.positionals(args))
+                    args, options = takes.admitted(args, options)
                     break
             else:
                 if rest:
@@ -366,10 +380,7 @@ def checked(
         except ShadergradError:
             raise
         except (TypeError, AttributeError):
-            error = takes.mismatch(args, options)
-            if error is None:
-                raise
-            raise error from None
+            return takes.otherwise(call, args, options)
 
     call.__name__ = call.__qualname__ = public
     if first:
@@ -390,7 +401,8 @@ def written(what: str, out: Any, result: Any) -> Any:
     several = isinstance(result, tuple)
     given, results = (out, result) if several else ((out,), (result,))
     if not isinstance(given, list | tuple) or not all(isinstance(t, Checkable) for t in given):
-        refuse(what, "out", out, "tuple of Tensors" if several else "Tensor")
+        wanted = "tuple of Tensors" if several else "Tensor"
+        raise NotTensorsError(f"{what}(): argument 'out' must be {wanted}, not {type_name(out)}.")
     if len(given) != len(results):
         raise ArgumentTypeError(f"{what}(): argument 'out' must be {len(results)} tensors, not {len(given)}.")
     for target, value in zip(given, results, strict=True):

@@ -85,8 +85,13 @@ class DType:
 
     @property
     def is_position(self) -> bool:
-        """Whether positions may be of it: integers of 32 bits and more. Those of uint8 are masks in PyTorch, others refused."""
-        return self.category == 1 and self.itemsize >= 4
+        """Whether positions may be of it: int32 and int64. Those of uint8 are masks in PyTorch, others refused."""
+        return self.name in ("int32", "int64")
+
+    def takes(self, other: DType) -> bool:
+        """Whether values of another dtype may be written where positions are data: of the same one; of int64 as int32 and back, for
+        where PyTorch's integers are int64 unless told, int32 may stand here."""
+        return self is other or (self.is_position and other.is_position)
 
     @property
     def range(self) -> tuple[int, int]:
@@ -261,7 +266,8 @@ met = _Met()  # whether a program ever asked for halves: no tensor has them befo
 
 
 def parse_dtype(value: DType | str | type | np.dtype) -> DType:
-    """The DType meant by a DType, its name, a NumPy type, or Python's bool, int, float."""
+    """The DType meant by a DType, its name, a NumPy type, or Python's bool, int, float and complex: those of 64 bits and more, as in
+    PyTorch."""
     if isinstance(value, DType):
         if type(value) is NamedDType:
             raise unavailable(value)
@@ -270,11 +276,11 @@ def parse_dtype(value: DType | str | type | np.dtype) -> DType:
     if value is bool:
         return bool_
     if value is int:
-        return int32
+        return int64
     if value is float:
-        return _Default.floating
+        return float64
     if value is complex:
-        return complex64
+        return complex128
     if isinstance(value, str) and value in _BY_NAME:
         return parse_dtype(_BY_NAME[value])
     try:

@@ -176,7 +176,7 @@ def test_a_state_that_does_not_fit_is_refused(device: str) -> None:
         (lambda p: optim.SGD([], lr=0.1), "optimizer got an empty parameter list"),
         (lambda p: optim.SGD([1.0], lr=0.1), "optimizer can only optimize Tensors, but one of the params is float"),
         (lambda p: optim.SGD([p[0] * 2], lr=0.1), "can't optimize a non-leaf Tensor"),
-        (lambda p: optim.SGD([p[0], p[0]], lr=0.1), "more than one parameter group"),
+        (lambda p: optim.SGD([{"params": p}, {"params": p}], lr=0.1), "more than one parameter group"),
     ],
 )
 def test_hyperparameters_that_make_no_sense_are_refused(make: Any, message: str) -> None:

@@ -164,7 +164,8 @@ def course(lib: Any, make: Any, options: dict[str, Any], how: str, compiled: boo
     leaves = [lib.tensor(a, **kind).requires_grad_() for a in arrays()]
     if how == "the rate changed in place":
         options = {**options, "lr": lib.tensor(options.get("lr", 0.02), dtype=leaves[0].dtype)}
-    optimizer = make(leaves[:-1], **options)
+    named = [leaves[0], leaves[1], leaves[0], leaves[2]] if how == "a parameter twice" else leaves[:-1]
+    optimizer = make(named, **options)
     found: list[np.ndarray] = []
 
     def step(x: Any) -> Any:
@@ -176,7 +177,8 @@ def course(lib: Any, make: Any, options: dict[str, Any], how: str, compiled: boo
 
     run = sg.compile(step) if compiled else step
     for k in range(STEPS):
-        EDITS[how](k, lib, optimizer, leaves)
+        if how in EDITS:
+            EDITS[how](k, lib, optimizer, leaves)
         x = np.random.default_rng(k).standard_normal((5, 3))
         run(lib.tensor(x, **kind))
         found += [p.detach().cpu().numpy().copy() for p in leaves]
@@ -215,6 +217,29 @@ def test_edits_between_steps_act_as_in_pytorch(kind: str, how: str, compiled: bo
     far = SINGLE.get(kind, 1e-6 if kind == "ASGD" else 1e-9)  # PyTorch's ASGD keeps its rates in float32
     for k, (a, b) in enumerate(zip(mine, theirs, strict=True)):
         np.testing.assert_allclose(a, b, far, far, err_msg=f"step {k // 4}, leaf {k % 4}")
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["uncompiled", "compiled"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in BY_CLOSURE])
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_a_parameter_twice_in_a_group_is_updated_twice_as_in_pytorch(kind: str, compiled: bool) -> None:
+    """Each update is a step of its own. SGD without momentum: in the first step PyTorch makes its buffer twice."""
+    options = {
+        **KINDS[kind],
+        **({"momentum": 0.0, "nesterov": False} if "momentum" in KINDS[kind] and kind == "SGD" else {}),
+    }
+    theirs = course(torch, torch_optimizer(kind), options, "a parameter twice", False, dtype=torch.float64)
+    mine = course(sg, getattr(sg.optim, kind), options, "a parameter twice", compiled, dtype=sg.float64)
+    far = SINGLE.get(kind, 1e-6 if kind == "ASGD" else 1e-9)
+    for k, (a, b) in enumerate(zip(mine, theirs, strict=True)):
+        np.testing.assert_allclose(a, b, far, far, err_msg=f"step {k // 4}, leaf {k % 4}")
+
+
+def test_a_parameter_twice_in_a_group_is_warned_of() -> None:
+    p = sg.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="a parameter group with duplicate parameters") as found:
+        sg.optim.SGD([p, p], lr=0.1)
+    assert found[0].filename == __file__
 
 
 def test_a_group_that_is_there_twice_has_the_same_numbers_in_a_state_dict() -> None:

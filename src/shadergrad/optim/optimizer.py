@@ -7,6 +7,7 @@ torch.optim.
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
@@ -48,7 +49,8 @@ class Optimizer(Hooks):
     params: tensors, (name, tensor) pairs, or dicts with 'params' and hyperparameters that override `defaults`. As in
     PyTorch; foreach, fused and capturable are taken and change nothing, since every step is one fused program.
     OptimizerError for hyperparameters that are negative, NaN or no numbers, betas outside [0, 1), no parameters, one
-    that is no leaf tensor or comes twice, and differentiable=True.
+    that is no leaf tensor or comes in two groups, and differentiable=True. One that comes twice in a group is updated twice, and
+    warned of.
 
     >>> class SignDescent(sg.optim.Optimizer):
     ...     def update(self, p, gradient, state, group):
@@ -136,7 +138,7 @@ class Optimizer(Hooks):
                 )
             if id(p) in known:
                 raise OptimizerError("some parameters appear in more than one parameter group")
-            known.add(id(p))
+        _warn_of_duplicates(params)
         items = {**self.defaults, **param_group, "params": params}
         if "betas" in items:
             items["betas"] = pair_of(items["betas"])
@@ -273,8 +275,8 @@ class Optimizer(Hooks):
         with grad_mode(False), nullcontext() if origins is None else origins.kept():
             if origins is not None:
                 origins.enter(self.update.__self__, "update")  # of a proxy, what it stands for
-            active = [[(p, p.grad) for p in group["params"] if p.grad is not None] for group in self.param_groups]
-            for group, found in zip(self.param_groups, active, strict=True):
+            active = [(group, found) for group in self.param_groups for found in _rounds(group["params"])]
+            for group, found in active:
                 self._begin_state([p for p, _ in found], group)
             if trace is not None:
                 trace.on_attribute(self, "version", self.version)
@@ -282,7 +284,7 @@ class Optimizer(Hooks):
                 trace.on_attribute(self, "_held_state", self._held_state)
                 self._note_state()
             before = [] if self.found_inf is None else self._held_values(active)
-            for group, found in zip(self.param_groups, active, strict=True):
+            for group, found in active:
                 if trace is not None:
                     trace.on_attribute(group, "version", group.version)
                 self._advance(found, group)
@@ -296,10 +298,10 @@ class Optimizer(Hooks):
                 if tensor._node is not value._node:
                     tensor.copy_(chosen(self.found_inf > 0, value, tensor))  # type: ignore[operator]
 
-    def _held_values(self, active: list[list[tuple[Tensor, Tensor]]]) -> list[tuple[Tensor, Tensor]]:
+    def _held_values(self, active: list[tuple[ParamGroup, list[tuple[Tensor, Tensor]]]]) -> list[tuple[Tensor, Tensor]]:
         """What a step changes, with the values before."""
-        found = {id(p): p for pairs in active for p, _ in pairs}
-        for pairs in active:
+        found = {id(p): p for _, pairs in active for p, _ in pairs}
+        for _, pairs in active:
             for p, _ in pairs:
                 found |= {id(v): v for _, v in all_held(self._state[p]) if isinstance(v, Tensor)}
         for group in self.param_groups:
@@ -417,3 +419,25 @@ class Optimizer(Hooks):
             lines.append(f"Parameter Group {k}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _warn_of_duplicates(params: list[Tensor]) -> None:
+    if len({id(p) for p in params}) < len(params):
+        warnings.warn(
+            "optimizer contains a parameter group with duplicate parameters: a step updates them as often as they are there. "
+            "Hint: name each parameter once.",
+            stacklevel=5,
+        )
+
+
+def _rounds(params: list[Tensor]) -> list[list[tuple[Tensor, Tensor]]]:
+    """Parameters with their gradients, as far as they have any. Those that come again are in a second round: one update after the
+    other, each a step of its own."""
+    rounds: list[dict[int, tuple[Tensor, Tensor]]] = [{}]
+    for p in params:
+        if (gradient := p.grad) is not None:
+            into = next((r for r in rounds if id(p) not in r), None)
+            if into is None:
+                rounds.append(into := {})
+            into[id(p)] = p, gradient
+    return [list(r.values()) for r in rounds]

@@ -375,10 +375,11 @@ def check_alpha(alpha: Number, *values: Any) -> None:
     """A factor of integers is an integer, and one of numbers no bool."""
     if type(alpha) is int:
         return
-    category = max((v.dtype if isinstance(v, TensorBase) else of_scalar(v)).category for v in values)
-    if isinstance(alpha, bool) and category > 0:
+    factor, *others = ((v.dtype if isinstance(v, TensorBase) else of_scalar(v)).category for v in (alpha, *values))
+    category = max(others)
+    if not factor and category > 0:
         raise DTypeError("Boolean alpha only supported for Boolean results.")
-    if category < 2 and of_scalar(alpha).category >= 2:
+    if category < 2 and factor >= 2:
         raise DTypeError(
             "For integral input tensors, argument alpha must not be a floating point number. Hint: .float() first."
         )

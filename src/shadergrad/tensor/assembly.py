@@ -333,8 +333,10 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     >>> sg.unravel_index(sg.tensor([4, 1]), (2, 3))
     (tensor([1, 0]), tensor([1, 1]))
     """
-    if indices.dtype.category != 1:
-        raise DTypeError(f"unravel_index(): expected 'indices' to be an integer tensor, but got {indices.dtype.name}")
+    if indices.dtype.category != 1 or indices.dtype.name in ("uint16", "uint32", "uint64"):
+        raise DTypeError(
+            f"unravel_index(): expected 'indices' to be an integer tensor, but got {indices.dtype.name}. Hint: .long() it."
+        )
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if min(sizes, default=0) < 0:
         raise ShapeError(f"unravel_index(): 'shape' cannot have negative values, but got {sizes}")

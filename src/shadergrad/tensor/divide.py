@@ -277,9 +277,10 @@ class DividedTensor(ProductTensor):
 def _cuts(given: Any) -> Any:
     """A number of sections, or a list of positions."""
     if isinstance(given, TensorBase):
-        if given.ndim > 1 or given.dtype.category != 1:
+        if given.ndim > 1 or not given.dtype.is_position:
             raise ShapeError(
-                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor of integers"
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor of int64 or "
+                f"int32, but got {given.dtype.name} of shape {tuple(given.shape)}. Hint: .long() it."
             )
         return given._read("tensor_split()").tolist()
     return given if isinstance(given, int) else list(given)

@@ -110,10 +110,12 @@ class IndexTensor(SliceTensor):
     ) -> tuple[int, Node, IndexTensor]:
         """The axis, what of src goes to the places in the index, and these; raises what scatter_add says."""
         axis = check_axis(dim, self.ndim, what)
-        if src.dtype is not self.dtype:
+        if not self.dtype.takes(src.dtype):
             raise DTypeError(
-                f"{what}(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
+                f"{what}(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}. "
+                f"Hint: .to(self.dtype) it."
             )
+        src = src.to(dtype=self.dtype)
         if index.ndim != self.ndim or src.ndim != self.ndim:
             raise ShapeError("Index tensor must have the same number of dimensions as self tensor")
         if index.shape != src.shape:
@@ -200,6 +202,8 @@ class IndexTensor(SliceTensor):
         if not self.ndim:
             return self.reshape(1).index_fill(dim, index, value).reshape(())
         axis = check_axis(dim, self.ndim, "index_fill")
+        if index.ndim > 1:
+            raise ShapeError(f"index_fill(): Index has to be a vector or a scalar, but has shape {tuple(index.shape)}.")
         if not index.dtype.is_position:
             raise IndexTypeError(f"index_fill(): argument 'index' must be of integers, not {index.dtype.name}.")
         index = wrapped(index.reshape(-1), self.shape[axis], IN_SCATTER)
@@ -215,15 +219,15 @@ class IndexTensor(SliceTensor):
         >>> x.take_along_dim(x.argsort(1), 1)
         tensor([[1, 2, 3]])
         """
-        if dim is None:
-            return self.reshape(-1).gather(0, wrapped(indices.reshape(-1), self.numel(), IN_GATHER))
-        axis = check_axis(dim, self.ndim, "take_along_dim")
-        if indices.ndim != self.ndim:
+        if dim is not None and indices.ndim != self.ndim:
             raise ShapeError(
                 f"[take_along_dim] input and indices should have the same number of dimensions, but got {self.ndim} and {indices.ndim}"
             )
         if not indices.dtype.is_position:
             raise DTypeError(f"take_along_dim(): dtype of indices should be int64 or int32, not {indices.dtype.name}.")
+        if dim is None:
+            return self.reshape(-1).gather(0, wrapped(indices.reshape(-1), self.numel(), IN_GATHER))
+        axis = check_axis(dim, self.ndim, "take_along_dim")
         x, along = self.transpose(axis, -1), indices.transpose(axis, -1)
         shape = _broadcast(x.shape[:-1], along.shape[:-1], "take_along_dim")
         along = wrapped(along, x.shape[-1], IN_GATHER).expand(*shape, along.shape[-1])
@@ -239,7 +243,7 @@ class IndexTensor(SliceTensor):
         >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
         tensor([5., 0., 6., 0.])
         """
-        if mask.dtype is not bool_ or source.dtype is not self.dtype:
+        if mask.dtype is not bool_ or not self.dtype.takes(source.dtype):
             raise DTypeError(
                 f"[masked_scatter] the mask must be of bools, not {mask.dtype.name}, and self and source of the same dtype, "
                 f"not {self.dtype.name} and {source.dtype.name}."
@@ -249,7 +253,7 @@ class IndexTensor(SliceTensor):
         flat = mask.reshape(-1)
         number = where(flat, flat.to(dtype=int32).cumsum(0), 0)  # from 1 on
         order = (in_range(number, source.numel() + 1, IN_MASKED) - 1).clamp(min=0)
-        given: Any = source.reshape(-1)
+        given: Any = source.to(dtype=self.dtype).reshape(-1)
         if not source.numel():  # then the mask may hold nowhere
             given = wrap(build.constant(0, self.dtype, self._node.device, (1,)))
         is_given = flat & (number <= source.numel())

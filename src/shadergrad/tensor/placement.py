@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ..arguments import checked, refuse
 from ..dtypes import DType, FloatLimits, bfloat16, float16, float32, float64, int64
 from ..errors import ArgumentError, DTypeError
@@ -199,7 +201,10 @@ LARGEST = {dtype: FloatLimits.of(dtype).max for dtype in (bfloat16, float16, flo
 
 def check_fits(value: Any, dtype: DType) -> None:
     """Raises ArgumentError for a number that a floating dtype holds only as infinite, where a tensor is to be filled with it or limited
-    to it. Infinite numbers fit, and those of integers are checked as constants are made."""
+    to it, and DTypeError for a complex one where the dtype is not. Infinite numbers fit, and those of integers are checked as constants
+    are made."""
+    if isinstance(value, complex | np.complexfloating) and not dtype.is_complex:
+        raise DTypeError(f"complex numbers are no {dtype.name}. Hint: take .real or .imag, or dtype=sg.complex64.")
     largest = LARGEST.get(dtype)
     if largest is not None and isinstance(value, int | float) and abs(value) > largest and abs(value) != math.inf:
         raise ArgumentError(

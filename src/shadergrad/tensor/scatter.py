@@ -25,6 +25,7 @@ from .overwrite import overwrite
 from .placement import widest_float
 from .positions import in_range, wrapped
 from .results import joint
+from .subscript import casts
 
 T = TypeVar("T", bound="ScatterTensor")
 
@@ -52,10 +53,11 @@ class ScatterTensor(IndexTensor):
             flat: Any = self.reshape(1)
             found = flat.scatter_reduce(dim, index.reshape(-1), src.reshape(-1), reduce, include_self=include_self)
             return found.reshape(())
-        if src.dtype is not self.dtype:
+        if not self.dtype.takes(src.dtype):
             raise DTypeError(
                 f"scatter(): Expected self.dtype to be equal to src.dtype, got {self.dtype.name} and {src.dtype.name}."
             )
+        src = src.to(dtype=self.dtype)
         axis = check_axis(dim, self.ndim, "scatter_reduce")
         if self.dtype.is_small:
             wide = self.to(dtype=int32).scatter_reduce(
@@ -96,7 +98,7 @@ class ScatterTensor(IndexTensor):
                 [0., 0.],
                 [1., 2.]])
         """
-        if source.dtype is not self.dtype:
+        if not self.dtype.takes(source.dtype):
             raise DTypeError(
                 f"index_copy_(): self and source expected to have the same dtype, but got {self.dtype.name} and {source.dtype.name}."
             )
@@ -105,14 +107,14 @@ class ScatterTensor(IndexTensor):
     def index_put(self, indices: Sequence[ScatterTensor], values: ScatterTensor, accumulate: bool = False) -> Self:
         """self with `values` at self[indices], which they are broadcast to; accumulate adds them. Bool indices are read.
 
-        Of several values for one place the mean is taken (PyTorch: any), unless they are added. Raises DTypeError where
-        the dtypes differ, ShapeError or IndexRangeError where shapes or positions do not fit.
+        Of several values for one place the last one stays (PyTorch: any), unless they are added. Raises DTypeError where
+        the dtypes differ, unless one number goes where a single mask holds, ShapeError or IndexRangeError where shapes or positions do not fit.
 
         >>> x = sg.zeros(3)
         >>> x.index_put((sg.tensor([0, 0]),), sg.tensor([1.0, 2.0]), accumulate=True)
         tensor([3., 0., 0.])
         """
-        if values.dtype is not self.dtype:
+        if not casts(tuple(indices), values) and not self.dtype.takes(values.dtype):
             raise DTypeError(
                 f"Index put requires the source and destination dtypes match, got {self.dtype.name} and {values.dtype.name}."
             )
@@ -130,10 +132,12 @@ class ScatterTensor(IndexTensor):
         tensor([[1., 0.],
                 [0., 2.]])
         """
-        if source.dtype is not self.dtype:
+        if not self.dtype.takes(source.dtype):
             raise DTypeError(
                 f"put_(): self and source expected to have the same dtype, but got {self.dtype.name} and {source.dtype.name}."
             )
+        if not index.dtype.is_position:
+            raise DTypeError(f"put_(): Expected a long tensor for index, but got {index.dtype.name}. Hint: .long() it.")
         if source.numel() != index.numel():
             raise ShapeError(
                 f"put_(): Expected source and index to have the same number of elements, but got {source.numel()} and {index.numel()}."
@@ -256,14 +260,16 @@ class ScatterTensor(IndexTensor):
     def bincount(self, weights: ScatterTensor | None = None, minlength: int = 0) -> Self:
         """How often each value from 0 on occurs in a vector of integers, int32, or the sums of its `weights`, floating.
 
-        As long as the largest value and one, or minlength. Reads self. Raises DTypeError for floats, ShapeError for
-        negative values and other shapes.
+        As long as the largest value and one, or minlength. Reads self. Raises DTypeError for bools, complex numbers, uint16 and
+        uint32, ShapeError for floats, negative values and other shapes.
 
         >>> sg.tensor([0, 2, 2]).bincount()
         tensor([1, 0, 2])
         """
         if self.dtype.category == 2 or self.ndim != 1 or minlength < 0:
             raise ShapeError("bincount only supports 1-d non-negative integral inputs, and a minlength of at least 0.")
+        if self.dtype.category != 1 or self.dtype.name in ("uint16", "uint32"):
+            raise DTypeError(f"bincount() is not implemented for {self.dtype.name}. Hint: .long() first.")
         if weights is not None and weights.shape != self.shape:
             raise ShapeError("weights should be 1-d and have the same length as input")
         values = self._read("bincount()")
@@ -304,9 +310,12 @@ class ScatterTensor(IndexTensor):
 
 
 def _repeated(x: T, axis: int, repeats: ScatterTensor) -> T:
-    if repeats.dtype.category != 1 or repeats.ndim > 1:
-        raise DTypeError("repeat_interleave(): repeats must be a number, or a vector of integers.")
-    counts = np.broadcast_to(repeats._read("repeat_interleave()").reshape(-1), (max(repeats.numel(), 1),))
+    if not repeats.dtype.is_position or repeats.ndim > 1:
+        raise DTypeError(
+            "repeat_interleave(): repeats must be a number, or a vector of int32 or int64, "
+            f"not {repeats.dtype.name} of shape {tuple(repeats.shape)}. Hint: .long() it."
+        )
+    counts = repeats._read("repeat_interleave()").reshape(-1)
     if counts.size == 1:
         counts = np.broadcast_to(counts, (x.shape[axis],))
     if counts.size != x.shape[axis]:
@@ -351,7 +360,7 @@ def _replaced(what: str, x: T, places: Any, src: TensorBase) -> T:
 
 def _placed(x: T, places: Any, values: Any, accumulate: bool) -> T:
     """x with values at positions of its elements in row-major order."""
-    flat, index, source = x.reshape(-1), places.reshape(-1), values.reshape(-1)
+    flat, index, source = x.reshape(-1), places.reshape(-1), values.to(dtype=x.dtype).reshape(-1)
     if not index.numel():
         return x._copied()
     if not accumulate:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from ..arguments import refuse, type_name
-from ..dtypes import bool_, int32, uint8
+from ..dtypes import bool_, int32, int64, uint8
 from ..errors import DTypeError, IndexRangeError, IndexTypeError
 from ..graph import build
 from ..graph.build import cast
@@ -61,7 +61,11 @@ class SubscriptTensor(NormTensor):
         return _index(self, parts)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assignment to a part. Of several values for one place, the last one stays."""
+        """Assignment to a part. Of several values for one place, the last one stays.
+
+        A tensor that is assigned where other tensors or lists of positions choose must be of self's dtype, or of int32 for
+        int64 and back, else DTypeError; elsewhere, and where it is one number for the places of a single mask, it is cast.
+        """
         _assign(self, key, value)
 
     def __contains__(self, element: Any) -> bool:
@@ -231,9 +235,13 @@ def _axes_of(k: Any) -> int:
 
 
 def _beside(x: TensorBase, key: Any) -> Any:
-    """An index tensor of the cpu device where x is; another that is elsewhere is refused later on."""
-    elsewhere = isinstance(key, TensorBase) and key.device != x.device and key.device == "cpu"
-    return key.to(x.device) if elsewhere else key
+    """An index tensor of the cpu device where x is; another that is elsewhere is refused later on. One integer may be of any
+    dtype, as in PyTorch, which takes it as an int."""
+    if not isinstance(key, TensorBase):
+        return key
+    if not key.ndim and key.dtype.category == 1 and key.dtype is not uint8 and not key.dtype.is_position:
+        key = key.to(dtype=int64)
+    return key.to(x.device) if key.device != x.device and key.device == "cpu" else key
 
 
 def _host_index(key: list[Any] | np.ndarray, x: TensorBase) -> Any:
@@ -326,7 +334,9 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         _assign_to_part(x[keys], value)
         return
     x._check_writable("setitem")  # before keys are looked at, as in PyTorch
-    given, value = value, wrap(cast(value.to(x.device)._node, x.dtype))
+    if not casts(keys, value):
+        _check_dtype(x, value)
+    value = wrap(cast(value.to(x.device)._node, x.dtype))
     if (
         len(keys) == 1
         and isinstance(keys[0], TensorBase)
@@ -342,7 +352,6 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         mask = chosen.reshape(*chosen.shape, *(1,) * (x.ndim - chosen.ndim))
         x._update_in_place(where(mask, value.reshape(()), x), "setitem")
         return
-    _refuse_floats(x, given)
     numbers = arange(1, x.numel() + 1, device=x.device).reshape(x.shape)
     places = numbers[keys] - 1  # of what is outside -1: no place
     value = _without_leading_ones(value, places.ndim).expand(*places.shape).reshape(-1)
@@ -357,12 +366,30 @@ def _without_leading_ones(value: Any, ndim: int) -> Any:
     return value
 
 
-def _refuse_floats(x: TensorBase, value: TensorBase) -> None:
-    if value.dtype.category > x.dtype.category:
+def casts(keys: tuple[Any, ...], value: TensorBase) -> bool:
+    """Whether an assignment casts: to a part that no positions choose, and of one number where a single mask holds, as in PyTorch."""
+    chosen = [
+        k for k in keys if isinstance(k, list | tuple | range | np.ndarray) or (isinstance(k, TensorBase) and k.ndim)
+    ]
+    return not chosen or (len(chosen) == 1 and value.numel() == 1 and _holds_bools(chosen[0]))
+
+
+def _holds_bools(key: Any) -> bool:
+    return key.dtype is bool_ if isinstance(key, TensorBase) else np.asarray(key).dtype == np.bool_
+
+
+def _check_dtype(x: TensorBase, value: TensorBase) -> None:
+    if not x.dtype.takes(value.dtype):
         raise DTypeError(
             f"Index put requires the source and destination dtypes match, got {x.dtype.name} for the destination and "
-            f"{value.dtype.name} for the source. Hint: .to(x.dtype) it, which drops fractions."
+            f"{value.dtype.name} for the source. Hint: .to(x.dtype) it; of floats as integers it drops the fractions."
         )
+
+
+def _refuse_floats(x: TensorBase, value: TensorBase) -> None:
+    """Numbers of the host are taken as what x holds, and not cut."""
+    if value.dtype.category > x.dtype.category:
+        _check_dtype(x, value)
 
 
 def _assign_to_part(part: Any, value: Any) -> None:

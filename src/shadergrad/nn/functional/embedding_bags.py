@@ -60,15 +60,14 @@ def embedding_bag(
     counted: Any = flat == flat if padding is None else flat != padding
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
-    if not flat.numel():
+    if not flat.numel() or not count:
         return zeros(count, weight.shape[1], dtype=weight.dtype, device=weight.device) + rows.sum()
     return _joined(rows, counted, bag, count, mode)
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> tuple[Tensor, Any, int]:
     """The positions in one axis, the bag that each is in, and how many bags there are."""
-    if not input.dtype.is_position:
-        raise DTypeError(f"embedding_bag: expected positions of integers, but got {input.dtype.name}.")
+    input = _positions("positions", input, offsets)
     if input.ndim == 2:
         if offsets is not None:
             raise ArgumentError(
@@ -83,8 +82,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
         raise ArgumentError(
             "offsets has to be a 1D Tensor but got None" if offsets is None else "offsets has to be a 1D Tensor"
         )
-    if not offsets.dtype.is_position:
-        raise DTypeError(f"embedding_bag: expected offsets of integers, but got {offsets.dtype.name}.")
+    offsets = _positions("offsets", offsets, input)
     if include_last_offset and not offsets.numel():
         raise ShapeError("embedding_bag: with include_last_offset there must be at least one offset.")
     if offsets.numel():
@@ -94,6 +92,16 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     place = arange(input.shape[0], device=input.device)
     bag = begins.to(dtype=int32).searchsorted(place, right=True) - 1
     return input, bag.clamp(min=0), begins.shape[0]
+
+
+def _positions(name: str, given: Tensor, beside: Tensor | None) -> Tensor:
+    """Positions or offsets as integers of 32 bits or more. Smaller ones are taken beside such, to which PyTorch promotes them."""
+    if given.dtype.is_position:
+        return given
+    is_promoted = beside is not None and beside.dtype.is_position and given.dtype.name in ("int8", "int16", "uint8")
+    if not is_promoted:
+        raise DTypeError(f"embedding_bag: expected {name} of integers, but got {given.dtype.name}. Hint: .long() them.")
+    return given.to(dtype=int32)
 
 
 def _joined(rows: Any, counted: Any, bag: Any, count: int, mode: str) -> Any:

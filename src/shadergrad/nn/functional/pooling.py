@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...dtypes import int32
-from ...errors import DTypeError, ShapeError
+from ...errors import ShapeError
 from ...primitives.window import window_count
 from ...tensor import Tensor, arange, host_tensor
-from ...tensor.axes import check_sizes
 from ...tensor.composed import composed
 from ...tensor.placement import integer_range
 from ..arguments import per_axis, whole
 from ..errors import ArgumentError
+from .pooled_inputs import AVERAGED, COMPARED, Sizes, adaptive_sizes, check_dtype, check_elements
 from .sliding_windows import Ints, along_axis, batched_input, padded, windows
 
 __all__ = [
@@ -24,8 +24,6 @@ __all__ = [
     "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d",
     "max_pool2d", "max_pool3d",
 ]  # fmt: skip
-
-Sizes = int | None | Sequence[int | None]  # of what adaptive pooling gives; None: as the input
 
 
 def _windows(
@@ -81,11 +79,8 @@ def max_pool(
     """The largest of every window; the gradient goes to the first of equals."""
     what = f"max_pool{rank}d"
     x, batched = batched_input(input, rank, what)
-    if 0 in x.shape[1:]:
-        raise ShapeError(
-            f"{what}(): Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
-            f"whose non-batch dimensions have positive length, but got: {list(input.shape)}"
-        )
+    check_elements(what, x)
+    check_dtype(what, x, COMPARED if rank > 1 or return_indices else ())
     kernel, steps, pads = _kernel_steps_pads(what, kernel_size, stride, padding, rank)
     dilations = per_axis(what, "dilation", dilation, rank, 1)
     found = _windows(x, kernel, steps, pads, dilations, ceil_mode, _least(x), what)
@@ -147,7 +142,8 @@ def max_pool1d(
     default. padding: places that never win, at most half of kernel_size. ceil_mode: a last window may reach beyond the
     end.
     return_indices: also where each was found, int32 (PyTorch: int64). The gradient goes to the first of equals.
-    ShapeError where no window fits, ArgumentError for numbers out of range.
+    ShapeError where no window fits or an axis but the batch is empty, ArgumentError for numbers out of range, DTypeError for
+    bools, complex numbers and uint32; for all integers, unless return_indices.
 
     >>> F.max_pool1d(sg.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
     tensor([[5., 3.]])
@@ -166,8 +162,8 @@ def max_pool2d(
 ):
     """The largest of every window of (batch, c, height, width) or (c, height, width).
 
-    Numbers are for both axes, or one for each; arguments and errors: as for max_pool1d. return_indices: the places
-    count row by row through the plane.
+    Numbers are for both axes, or one for each; arguments and errors: as for max_pool1d, and integers are taken. return_indices: the
+    places count row by row through the plane.
 
     >>> F.max_pool2d(sg.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 2, return_indices=True)
     (tensor([[[4.]]]), tensor([[[2]]]))
@@ -186,7 +182,7 @@ def max_pool3d(
 ):
     """The largest of every window of (batch, c, depth, height, width) or (c, depth, height, width).
 
-    Numbers are for all three axes, or one for each; arguments and errors: as for max_pool1d.
+    Numbers are for all three axes, or one for each; arguments and errors: as for max_pool2d.
 
     >>> F.max_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
@@ -208,6 +204,8 @@ def avg_pool(
     """The mean of every window."""
     what = f"avg_pool{rank}d"
     x, batched = batched_input(input, rank, what)
+    check_elements(what, x)
+    check_dtype(what, x, AVERAGED)
     kernel, steps, pads = _kernel_steps_pads(what, kernel_size, stride, padding, rank)
     if divisor_override is not None and whole(what, "divisor_override", divisor_override) == 0:
         raise ArgumentError(f"{what}(): divisor must be not zero, but got divisor_override={divisor_override}.")
@@ -251,7 +249,8 @@ def avg_pool1d(
 ) -> Tensor:
     """The mean of every window of (batch, c, length) or (c, length).
 
-    Windows and errors: as for max_pool1d. padding: zeros, which count_include_pad=False leaves out of the means.
+    Windows and errors: as for max_pool1d; of integers int32 and int64, whose means are cut to whole numbers. padding: zeros, which
+    count_include_pad=False leaves out of the means.
 
     >>> F.avg_pool1d(sg.tensor([[2.0, 4.0, 6.0, 8.0]]), 2)
     tensor([[3., 7.]])
@@ -305,35 +304,14 @@ def _adaptive_spans(size: int, count: int) -> list[tuple[int, int]]:
     return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
 
-def _adaptive_sizes(what: str, input: Tensor, output_size: Sizes, rank: int) -> tuple[int, ...]:
-    """The size of the result along each axis; None keeps that of the input."""
-    if input.ndim not in (rank + 1, rank + 2):
-        raise ShapeError(f"[{what}] Expected {rank + 1}D or {rank + 2}D tensor, but got {list(input.shape)}")
-    wanted = (output_size,) * rank if isinstance(output_size, int) or output_size is None else output_size
-    if isinstance(wanted, Sequence):
-        kept = [n if m is None else m for n, m in zip(input.shape[-rank:], wanted, strict=False)]
-        wanted = (*kept, *wanted[rank:])
-    counts = per_axis(what, "output_size", wanted, rank, 0)
-    check_sizes((*input.shape[: input.ndim - rank], *counts), what)
-    return counts
-
-
-def _refuse_no_elements(what: str, input: Tensor, first: int) -> None:
-    """Of nothing there is no mean and no largest element. first: the first axis that must not be empty."""
-    if 0 in input.shape[first:]:
-        raise ShapeError(
-            f"{what}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
-        )
-
-
 @composed
 def _adaptive_avg_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
     """The means of windows that cover the input evenly."""
-    if not input.is_floating_point():
-        raise DTypeError(f"adaptive_avg_pool{rank}d is not implemented for {input.dtype.name}. Hint: .float() first.")
-    counts = _adaptive_sizes(f"adaptive_avg_pool{rank}d", input, output_size, rank)
+    what = f"adaptive_avg_pool{rank}d"
+    check_dtype(what, input)
+    counts = adaptive_sizes(what, input, output_size, rank)
     first = input.ndim - rank
-    _refuse_no_elements(f"adaptive_avg_pool{rank}d", input, first if rank < 3 else 1)
+    check_elements(what, input, first if rank < 3 else 1)
     sizes = input.shape[first:]
     if all(count and size % count == 0 for size, count in zip(sizes, counts, strict=True)):
         windows = (n for size, count in zip(sizes, counts, strict=True) for n in (count, size // count))
@@ -360,8 +338,9 @@ def _adaptive_max_pool(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The largest of windows that cover the input evenly; the windows of an axis are made equally long by repetition."""
     what = f"adaptive_max_pool{rank}d"
-    counts = _adaptive_sizes(what, input, output_size, rank)
-    _refuse_no_elements(what, input, 1)
+    check_dtype(what, input)
+    counts = adaptive_sizes(what, input, output_size, rank)
+    check_elements(what, input)
     lead = tuple(input.shape[: input.ndim - rank])
     sizes = input.shape[input.ndim - rank :]
     if 0 in counts:
@@ -397,7 +376,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of output_size windows that cover the last axis of (batch, c, length) or (c, length) evenly.
 
     Window i of m is from floor(i length / m) to ceil((i + 1) length / m), so windows may overlap. ShapeError for an empty axis or
-    another number of axes, ArgumentError for a negative size.
+    another number of axes, ArgumentError for a negative size or another number of them, DTypeError for integers.
 
     >>> F.adaptive_avg_pool1d(sg.tensor([[1.0, 2.0, 3.0]]), 2)
     tensor([[1.5, 2.5]])
@@ -408,7 +387,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
 def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of windows that cover the last two axes of (batch, c, height, width) or (c, height, width) evenly.
 
-    output_size: a number for both axes or one for each; None keeps that of the input. Windows and errors: as for
+    output_size: a number for both axes or one for each, where None keeps that of the input. Windows and errors: as for
     adaptive_avg_pool1d.
 
     >>> F.adaptive_avg_pool2d(sg.tensor([[[1.0, 3.0], [5.0, 7.0]]]), (1, None))
@@ -420,7 +399,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
 def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of windows that cover the last three axes of (batch, c, depth, height, width) evenly.
 
-    The batch may be left out. output_size: a number for all axes or one for each; None keeps that of the input. Windows
+    The batch may be left out. output_size: a number for all axes or one for each, where None keeps that of the input. Windows
     and errors: as for adaptive_avg_pool1d.
 
     >>> F.adaptive_avg_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 1)

@@ -9,8 +9,10 @@ from typing import Any
 from ...dtypes import int32
 from ...errors import ShapeError
 from ...tensor import Tensor, arange, rand, zeros
-from ..arguments import per_axis
+from ..arguments import per_axis, refuse
+from ..arguments import sizes as sizes_of
 from ..errors import ArgumentError
+from .pooled_inputs import check_dtype, check_elements, check_indices, check_samples, for_each_axis
 from .pooling import avg_pool
 from .sliding_windows import Ints, batched_input
 
@@ -30,11 +32,14 @@ def _unpool(
             f"with shape: {list(indices.shape)}"
         )
     x, batched = batched_input(input, rank, what)
-    kernel = per_axis(what, "kernel_size", kernel_size, rank, 1)
+    check_indices(what, indices)
+    check_elements(what, input)
+    check_dtype(what, x)
+    kernel = for_each_axis(what, "kernel_size", kernel_size, rank, 1)
     steps = kernel if stride is None or stride == () or stride == [] else per_axis(what, "stride", stride, rank, 1)
     pads = per_axis(what, "padding", padding, rank, 0)
     usual = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], steps, pads, kernel, strict=True)]
-    sizes = usual if output_size is None else list(output_size)[-rank:]
+    sizes = usual if output_size is None else _wanted(what, output_size, rank)
     for n, m, s in zip(usual, sizes, steps, strict=True):
         if output_size is not None and not n - s < m < n + s:
             raise ArgumentError(f"{what}(): invalid output_size {sizes} (each must be less than a stride off {usual})")
@@ -51,6 +56,16 @@ def _unpool(
     return result if batched else result.squeeze(0)
 
 
+def _wanted(what: str, output_size: Any, rank: int) -> list[int]:
+    """The sizes that an argument gives, with or without those of the batch and the channels."""
+    if not isinstance(output_size, Sequence):
+        refuse(what, "output_size", output_size, "a tuple of ints")
+    wanted = sizes_of(what, "output_size", output_size)
+    if len(wanted) not in (rank, rank + 2):
+        raise ArgumentError(f"{what}(): output_size must have {rank} or {rank + 2} elements, but got {wanted}.")
+    return list(wanted[-rank:])
+
+
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -61,8 +76,9 @@ def max_unpool1d(
 ) -> Tensor:
     """What max_pool1d gave, with its indices, back in its places, and zeros elsewhere.
 
-    output_size: of the result, where several sizes would have given this one. ShapeError where indices and input differ,
-    ArgumentError for a size that is none of them. A position beyond the result raises IndexRangeError.
+    input: floats; indices: int64 or int32, else DTypeError. output_size: of the result, where several sizes would have given this
+    one. ShapeError where indices and input differ or an axis but the batch is empty, ArgumentError for a size that is none of
+    them. A position beyond the result raises IndexRangeError.
 
     >>> values, places = F.max_pool1d(sg.tensor([[1.0, 5.0, 2.0, 3.0]]), 2, return_indices=True)
     >>> F.max_unpool1d(values, places, 2)
@@ -107,7 +123,7 @@ def max_unpool3d(
 
 
 def _lp_pool(input: Tensor, p: float, kernel_size: Ints, stride: Ints | None, ceil_mode: bool, rank: int) -> Tensor:
-    kernel = per_axis(f"lp_pool{rank}d", "kernel_size", kernel_size, rank, 1)
+    kernel = for_each_axis(f"lp_pool{rank}d", "kernel_size", kernel_size, rank, 1)
     mean = avg_pool(input.pow(p), kernel, stride, 0, ceil_mode, True, None, rank)
     return (mean.sign() * mean.abs().relu() * math.prod(kernel)).pow(1.0 / p)
 
@@ -154,16 +170,22 @@ def _fractional(
     if (output_size is None) == (output_ratio is None):
         raise ArgumentError(f"{what} requires specifying either an output_size or an output_ratio")
     x, batched = batched_input(input, rank, what)
-    kernel = per_axis(what, "kernel_size", kernel_size, rank, 1)
+    check_elements(what, input)
+    check_dtype(what, x)
+    kernel = for_each_axis(what, "kernel_size", kernel_size, rank, 1)
     if output_size is None:
         ratios = [output_ratio] * rank if isinstance(output_ratio, int | float) else list(output_ratio)
+        if len(ratios) != rank:
+            raise ArgumentError(f"{what}: output_ratio must be of one or {rank} axes, but got {output_ratio}.")
         counts = tuple(int(n * r) for n, r in zip(x.shape[2:], ratios, strict=True))
     else:
-        counts = per_axis(what, "output_size", output_size, rank, 1)
+        counts = for_each_axis(what, "output_size", output_size, rank)
     for n, k, m in zip(x.shape[2:], kernel, counts, strict=True):
-        if m < 1 or m + k - 1 > n:
+        if m < 0 or m + k - 1 > n - (rank == 3):  # of volumes PyTorch wants an element more
             raise ShapeError(f"{what}(): {m} windows of {k} elements do not fit a size of {n}")
     batch, channels = x.shape[:2]
+    if samples is not None:
+        check_samples(what, samples, x, rank)
     drawn = rand(batch, channels, rank, dtype=x.dtype, device=x.device) if samples is None else samples[:batch]
     starts = [
         _starts(drawn[:, :, a if rank == 3 else 1 - a], n, k, m)  # PyTorch's draws for images are of columns, then rows
@@ -225,9 +247,9 @@ def fractional_max_pool2d(
 ) -> Any:
     """The largest of windows that begin at random places, evenly on the whole (Graham, 2014), of (batch, c, h, w).
 
-    output_size, or output_ratio of the input's size. return_indices: also where each was found, int32. The draws come
-    from the generator of the input's device. ArgumentError unless just one of the sizes is given, ShapeError where the
-    windows do not fit.
+    output_size, or output_ratio of the input's size; 0 gives an empty axis. return_indices: also where each was found, int32. The
+    draws come from the generator of the input's device. ArgumentError unless just one of the sizes is given, ShapeError where the
+    windows do not fit or an axis but the batch is empty, DTypeError for integers.
 
     >>> F.fractional_max_pool2d(sg.rand(1, 1, 5, 5), 2, output_size=3).shape
     shadergrad.Size([1, 1, 3, 3])
