@@ -202,10 +202,10 @@ class IndexTensor(SliceTensor):
         if not self.ndim:
             return self.reshape(1).index_fill(dim, index, value).reshape(())
         axis = check_axis(dim, self.ndim, "index_fill")
-        if index.ndim > 1:
-            raise ShapeError(f"index_fill(): Index has to be a vector or a scalar, but has shape {tuple(index.shape)}.")
         if not index.dtype.is_position:
             raise IndexTypeError(f"index_fill(): argument 'index' must be of integers, not {index.dtype.name}.")
+        if index.ndim > 1:
+            raise ShapeError(f"index_fill(): Index has to be a vector or a scalar, but has shape {tuple(index.shape)}.")
         index = wrapped(index.reshape(-1), self.shape[axis], IN_SCATTER)
         places = wrap(build.constant(0, int32, self._node.device, (self.shape[axis],)))
         chosen = places.index_add(0, index, wrap(build.like(index._node, 1)).to(dtype=int32)) > 0
