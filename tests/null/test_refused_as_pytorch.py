@@ -114,6 +114,7 @@ def test_pools_of_sizes() -> None:
                 yield f"{x}; F.adaptive_max_pool{d}(x, {value})"
             for value in (0, (0,) * rank, (0,) + (1,) * (rank - 1), 3, 9, (9,) + (2,) * (rank - 1)) if rank > 1 else ():
                 yield f"{x}; F.fractional_max_pool{d}(x, 2, output_size={value})"
+                yield f"{x}; l.nn.FractionalMaxPool{d}(2, output_size={value})(x)"
             shapes = ((1, 2, rank), (2, 2, rank), (1, 2, rank + 1), (1, 2), (1, 1, rank), (1, 3, rank), (1, 2, rank, 1))
             for shape, kind in itertools.product(shapes if rank > 1 else (), ("float32", "float64", "int64")):
                 samples = f"l.zeros({shape}, dtype=l.{kind})"
@@ -243,11 +244,12 @@ def test_what_calls_give_that_are_taken() -> None:
 
 
 def test_the_old_form_of_a_call_warns() -> None:
-    x: Any = sg.ones(2)
+    lib: Any = sg
+    x = lib.ones(2)
     for call, said in (
-        (lambda: x.add_(-0.5, sg.ones(2)), "alpha before the tensors is deprecated. Hint: alpha=-0.5 behind them."),
-        (lambda: sg.addcmul(x, 2, x, x), "value before the tensors is deprecated. Hint: value=2 behind them."),
-        (lambda: sg.ones(2, 2).addmm(2, 3, sg.eye(2), sg.eye(2)), "Hint: beta=2, alpha=3 behind them."),
+        (lambda: x.add_(-0.5, lib.ones(2)), "alpha before the tensors is deprecated. Hint: alpha=-0.5 behind them."),
+        (lambda: lib.addcmul(x, 2, x, x), "value before the tensors is deprecated. Hint: value=2 behind them."),
+        (lambda: lib.ones(2, 2).addmm(2, 3, lib.eye(2), lib.eye(2)), "Hint: beta=2, alpha=3 behind them."),
     ):
         with pytest.warns(UserWarning, match=re.escape(said)) as found:
             call()

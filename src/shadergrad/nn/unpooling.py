@@ -135,7 +135,7 @@ class _FractionalMaxPool(_Applied):
         self.kernel_size = per_axis(what, "kernel_size", kernel_size, rank, 1)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = None if output_size is None else per_axis(what, "output_size", output_size, rank, 1)
+        self.output_size = None if output_size is None else per_axis(what, "output_size", output_size, rank)
         self.output_ratio = None if output_ratio is None else _ratios(what, output_ratio, rank)
 
     def forward(self, input: Tensor) -> Any:
