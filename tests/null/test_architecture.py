@@ -24,6 +24,7 @@ ROOMS = [
     "errors",
     "cpython",
     "symbolic_sizes",
+    "old_forms",
     "arguments",
     "dtypes",
     "config",
