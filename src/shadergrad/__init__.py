@@ -17,7 +17,6 @@ from . import (
     data,
     devices,
     distributed,
-    distributions,
     fft,
     func,
     functions,
@@ -188,6 +187,7 @@ from .autograd import checkpoint as checkpoint  # isort: skip  # last: the modul
 from .functions import tensor as tensor  # isort: skip  # and so has the package .tensor
 
 if TYPE_CHECKING:
+    from . import distributions as distributions
     from . import extend as extend
     from . import logic as logic
     from . import models as models
@@ -407,7 +407,16 @@ __all__ = [
 ]
 __all__ += functions.__all__
 
-_LATER = ("extend", "logic", "models", "onnx", "recipes", "train", "web")  # imported when they are first asked for
+_LATER = (
+    "distributions",
+    "extend",
+    "logic",
+    "models",
+    "onnx",
+    "recipes",
+    "train",
+    "web",
+)  # imported when they are first asked for
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of these

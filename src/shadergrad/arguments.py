@@ -233,20 +233,17 @@ HARMLESS_VALUES = ("strided", "preserve_format", "contiguous_format", "channels_
 class _Signature:
     """What a function takes, and what it is to say of what it does not.
 
-    first: what the first argument is called, where the function is a method as users call it as a function, and its kind.
-    skip: arguments in front that are not looked at: self, of a method.
+    signature: where the function is a method as users call it as a function. skip: arguments in front that are not looked at: self,
+    of a method.
     """
 
     def __init__(
-        self, function: Callable[..., Any], name: str, first: str, skip: int, on_tensor: bool, first_kind: str
+        self, function: Callable[..., Any], name: str, signature: inspect.Signature | None, skip: int, on_tensor: bool
     ) -> None:
-        signature = inspect.signature(function)
-        parameters = list(signature.parameters.values())
-        if first:
-            parameters[0] = parameters[0].replace(name=first, annotation=first_kind)
-        self.signature = signature.replace(parameters=parameters)
+        self.signature = signature or inspect.signature(function)
+        parameters = list(self.signature.parameters.values())
         self.name = name
-        self.first = first
+        self.first = parameters[0].name if signature else ""
         self.on_tensor = on_tensor
         self.kinds: dict[str, Kind] = {}
         self.positional: list[str] = []
@@ -260,6 +257,7 @@ class _Signature:
             elif p.kind is p.VAR_POSITIONAL:
                 self.rest = p.name
         self.types = {name: kind.types for name, kind in self.kinds.items()}
+        self.by_position = tuple(self.types.get(name) for name in self.positional)
         known = {p.name for p in parameters}
         self.places = "device" in known
         self.made = self.places or name in ("contiguous", "clone", "to", "empty_like")
@@ -339,30 +337,42 @@ def mismatch(what: str, signature: inspect.Signature, args: Any, options: dict[s
     return None
 
 
+def signature_with(function: Callable[..., Any], first: str, kind: str) -> inspect.Signature:
+    """The signature of a method that is called as a function: its first argument has the name and annotation given."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    return signature.replace(parameters=[parameters[0].replace(name=first, annotation=kind), *parameters[1:]])
+
+
 def checked(
     function: F,
     name: str = "",
-    first: str = "",
+    signature: inspect.Signature | None = None,
     *,
     method: bool = False,
     constructor: bool = False,
     out: bool = False,
-    first_kind: str = "Tensor",
 ) -> F:
     """The function behind a check of its arguments: what is not as annotated is an ArgumentTypeError.
 
-    name: what users call it, if not by its own name. first: the name of the first argument, a tensor, where a method is
-    to be a function. method: the first argument is `self`, a tensor; constructor: it is what is made. out: whether it may
-    be told tensors that the result is written to, by a keyword of that name. first_kind: the annotation of `first`. What is admitted costs a look into a set for each argument; a wrong number of arguments is seen when the call fails.
+    name: what users call it, if not by its own name. signature: of a method that is to be a function, as `signature_with` gives it.
+    method: the first argument is `self`, a tensor; constructor: it is what is made. out: whether it may be told tensors that the
+    result is written to, by a keyword of that name. What is admitted costs a look into a set for each argument; a wrong number of
+    arguments is seen when the call fails. The first call reads the annotations: of a thousand such functions a program calls few.
     """
     public = name or function.__name__
     few = 1 if method or constructor else 0
-    takes = _Signature(function, public, first, skip=few, on_tensor=method, first_kind=first_kind)
-    types, rest = takes.types, takes.rest in takes.kinds
-    by_position = tuple(types.get(n) for n in takes.positional)
+    takes: Any = None  # a _Signature
+    by_position: tuple[set[type] | None, ...] = ()
+    rest = False
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
+        nonlocal takes, by_position, rest
+        if takes is None:
+            found = _Signature(function, public, signature, skip=few, on_tensor=method)
+            by_position, rest = found.by_position, found.rest in found.kinds
+            takes = found  # last: another thread may call meanwhile
         if len(args) > few:
             for value, admitted in zip(args, by_position, strict=False):
                 if admitted is not None and type(value) not in admitted:
@@ -383,8 +393,6 @@ def checked(
             return takes.otherwise(call, args, options)
 
     call.__name__ = call.__qualname__ = public
-    if first:
-        call.__signature__ = takes.signature  # type: ignore[attr-defined]
     call.unchecked = function  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]  # wraps gives another type, and the same signature
 

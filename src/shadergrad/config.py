@@ -31,11 +31,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from .errors import ShadergradError
 
@@ -103,6 +101,8 @@ def for_child_processes(folder: str, device: str) -> Iterator[None]:
 def has_llvmlite() -> bool:
     """Whether an llvmlite is installed that takes native kernels: other packages bring older ones. Asked once, for to look takes as long as
     a small operation."""
+    from importlib.metadata import version  # here, as it loads the package email
+
     try:
         found = version("llvmlite") if find_spec("llvmlite") else ""
     except (ImportError, ValueError):  # ValueError: its name is blocked in sys.modules
@@ -219,13 +219,17 @@ def _folder(name: str) -> str | None:
 
 def _address(name: str) -> str | None:
     text = _value(name)
+    if not text:
+        return None
+    from urllib.parse import urlsplit  # here, as few set an address
+
     try:
-        is_address = not text or (urlsplit(text).scheme in ("http", "https") and bool(urlsplit(text).hostname))
+        is_address = urlsplit(text).scheme in ("http", "https") and bool(urlsplit(text).hostname)
     except ValueError:  # such as a bracket that is not closed
         is_address = False
     if not is_address:
         raise ConfigError(f"{name}={text!r} is no http:// or https:// address.")
-    return text or None
+    return text
 
 
 def _check_names() -> None:

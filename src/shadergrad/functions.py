@@ -14,7 +14,7 @@ from math import nan as nan
 from math import pi as pi
 from typing import Any
 
-from .arguments import checked, refuse
+from .arguments import checked, refuse, signature_with
 from .dtypes import DType, FloatLimits, IntegerLimits, default_dtype, parse_dtype
 from .errors import DTypeError, ShapeError
 from .nn.functional import (  # noqa: F401
@@ -162,8 +162,9 @@ def _function_form(name: str) -> Any:
     first = "Tensor"
     if name in NUMBER_FIRST:
         method, first = _number_first(name, method), "Tensor | Number"
-    form = checked(method, name, "input", out=name in FUNCTIONS and name not in WITHOUT_OUT, first_kind=first)
-    form.__module__ = "shadergrad"
+    signature = signature_with(method, "input", first)
+    form = checked(method, name, signature, out=name in FUNCTIONS and name not in WITHOUT_OUT)
+    form.__module__, form.__signature__ = "shadergrad", signature
     return form
 
 

@@ -141,7 +141,7 @@ def test_the_cpu_is_native_where_llvmlite_is_new_enough(
             raise PackageNotFoundError(name)
         return found
 
-    monkeypatch.setattr(config, "version", version)
+    monkeypatch.setattr("importlib.metadata.version", version)
     monkeypatch.setattr(config, "find_spec", lambda name: name)
     monkeypatch.delenv("SHADERGRAD_CPU", raising=False)
     config.has_llvmlite.cache_clear()

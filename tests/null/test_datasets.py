@@ -33,7 +33,8 @@ from shadergrad.data import (
     load_digits,
 )
 from shadergrad.data.dataset_formats import read_idx
-from shadergrad.data.download import KnownFile, data_folder, fetch
+from shadergrad.data.download import fetch
+from shadergrad.data.known_files import KnownFile, data_folder
 from shadergrad.system.optional_packages import MissingPackageError
 
 ENDLESS = 1 << 28  # bytes: more than any buffer between a server and its client holds
@@ -389,7 +390,8 @@ def test_folder_and_mirror_come_from_the_environment(
     assert (config.read_environment().data_dir, config.read_environment().data_mirror) == (None, None)
     monkeypatch.setenv("SHADERGRAD_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("SHADERGRAD_DATA_MIRROR", f"{small_mnist.address}/data")
-    monkeypatch.setattr("shadergrad.data.download.config", config.read_environment())
+    for module in ("download", "known_files"):
+        monkeypatch.setattr(f"shadergrad.data.{module}.config", config.read_environment())
     assert len(MNIST(download=True)) == 7
     assert (tmp_path / "mnist" / "train-images-idx3-ubyte.gz").exists()
     assert data_folder("~/x", "mnist") == Path.home() / "x" / "mnist"

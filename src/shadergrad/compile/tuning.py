@@ -13,7 +13,6 @@ import re
 import warnings
 from dataclasses import astuple
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ FORMAT = 1
 NOWHERE = (
     "[tune] SHADERGRAD_CACHE is off: there is no place to keep what is measured. Hint: name a folder, or --no-keep."
 )
-SHIPPED = Path(str(resources.files("shadergrad.compile"))) / "tables"
+SHIPPED = Path(__file__).parent / "tables"
 
 
 class TuningError(ShadergradError, ValueError):

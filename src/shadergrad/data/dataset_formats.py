@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import io
 import math
-import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -128,6 +127,8 @@ def read_tar(path: Path, members: Iterable[str], limit: int, total: int) -> list
     limit: the most bytes of each file. total: the most bytes of the unpacked archive. Raises DataError if the archive exceeds
     them, lacks a file, or is damaged.
     """
+    import tarfile  # here, as only CIFAR-10 needs it
+
     members, found = list(members), {}
     try:
         with _unpacked(path, total) as file, tarfile.open(fileobj=file, mode="r|") as archive:

@@ -14,28 +14,16 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import NamedTuple
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from ..config import config
 from .errors import DataError, DownloadError
+from .known_files import KnownFile
 
 CHUNK = 1 << 18
 ATTEMPTS = 3  # requests without progress or with a wrong result, before giving up
 SECONDS = 60.0  # of silence before a server is given up
-
-
-class KnownFile(NamedTuple):
-    """The known properties of a data set's file. checksum: "md5:..." or "sha256:..."; size: in bytes."""
-
-    checksum: str
-    size: int
-
-
-def data_folder(root: str | Path | None, name: str) -> Path:
-    """The folder of the data set `name`: in `root`, else in SHADERGRAD_DATA_DIR, else in the user's cache folder."""
-    return Path(root or config.data_dir or Path.home() / ".cache" / "shadergrad").expanduser() / name
 
 
 def find_or_fetch(

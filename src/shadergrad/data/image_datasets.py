@@ -16,8 +16,8 @@ import numpy as np
 
 from .dataset import Dataset
 from .dataset_formats import RECORD, read_bytes, read_cifar, read_idx, read_tar
-from .download import KnownFile, data_folder, find_or_fetch
 from .errors import DataError
+from .known_files import KnownFile, data_folder
 
 
 class ImageArrays(Dataset[tuple[Any, Any]]):
@@ -110,6 +110,8 @@ class MNIST(ImageArrays):
         folder = data_folder(root, self.folder)
         part, count = ("train", 60_000) if train else ("t10k", 10_000)
 
+        from .download import find_or_fetch  # here, as urllib and rich take longer to load than all of this room
+
         def find(name: str) -> Path:
             options: dict[str, Any] = {"download": download, "mirror": mirror, "official": self.mirrors}
             return find_or_fetch(folder, name, self.files[name], **options)
@@ -189,6 +191,8 @@ class CIFAR10(ImageArrays):
             contents = [read_bytes(folder / member, self.batch_bytes) for member in members]
         else:
             options: dict[str, Any] = {"download": download, "mirror": mirror, "official": self.mirrors}
+            from .download import find_or_fetch  # as above
+
             path = find_or_fetch(folder, self.archive, self.known, **options)
             # beside the six files: names of the classes, a page, and what tar adds
             contents = read_tar(path, members, self.batch_bytes, 6 * self.batch_bytes + (1 << 20))

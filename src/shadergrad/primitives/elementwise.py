@@ -124,7 +124,9 @@ def record(
         "__module__": __name__,
         **fields,
     }
-    return dataclass(frozen=True, eq=False)(type(name, (Elementwise,), members))
+    return type(
+        name, (Elementwise,), members
+    )  # no dataclass of its own: it has no fields, and would take a millisecond to make
 
 
 ANY, NUMBERS, INTEGERS, FLOATS, DISCRETE = (0, 1, 2), (1, 2), (1,), (2,), (0, 1)

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +52,12 @@ files = PrivateFiles(
 @cache
 def installed() -> str | None:
     """The version of llvmlite; None where it is absent or does not load."""
+    from importlib.metadata import version  # here, as it loads the package email
+
     try:
         importlib.import_module("llvmlite.binding")
         return version("llvmlite")
-    except (ImportError, OSError, PackageNotFoundError):
+    except (ImportError, OSError):  # PackageNotFoundError is an ImportError
         return None
 
 

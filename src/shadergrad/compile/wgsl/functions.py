@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 
 from ...dtypes import DType, bool_
 from ...errors import CompileError
@@ -48,7 +48,7 @@ def wide_loads() -> str:
 
 
 def _without_comments(file: str) -> str:
-    text = resources.files("shadergrad.compile").joinpath("wgsl", file).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
     return re.sub(r"^//.*\n", "", text, flags=re.M)
 
 

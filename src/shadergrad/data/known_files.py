@@ -1,0 +1,20 @@
+"""What is known of a data set's file, and the folder where it belongs. Apart from download.py, which loads urllib and rich."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ..config import config
+
+
+class KnownFile(NamedTuple):
+    """The known properties of a data set's file. checksum: "md5:..." or "sha256:..."; size: in bytes."""
+
+    checksum: str
+    size: int
+
+
+def data_folder(root: str | Path | None, name: str) -> Path:
+    """The folder of the data set `name`: in `root`, else in SHADERGRAD_DATA_DIR, else in the user's cache folder."""
+    return Path(root or config.data_dir or Path.home() / ".cache" / "shadergrad").expanduser() / name
