@@ -430,6 +430,7 @@ def test_a_compiled_step_is_captured_anew_under_another_autocast() -> None:
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.slow
 def test_digits_are_learned_in_half_precision(webgpu: str, name: str) -> None:
     """At least 97 % of the test images, as in float32: products in halves, weights in float32, losses scaled."""
     images, labels, test_images, test_labels = load_digits()

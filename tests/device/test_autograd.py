@@ -589,6 +589,7 @@ def test_nothing_runs_until_a_value_is_needed(webgpu: str) -> None:
     assert count.dispatches > 0
 
 
+@pytest.mark.slow
 def test_a_very_long_recording_is_computed_along_the_way(device: str) -> None:
     """Past a bound of pending nodes everything alive is computed, so memory does not grow without end."""
     x = sg.zeros(2, device=device)

@@ -63,6 +63,7 @@ def gradients(step: TrainingStep) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("engine", ENGINES[1:])
+@pytest.mark.slow
 def test_an_engine_has_the_gradients_and_the_losses_of_the_shaders(device: str, engine: str) -> None:
     expected, found = (gradients(training(device, name)) for name in ("shaders", engine))
     assert found.keys() == expected.keys()
@@ -84,6 +85,7 @@ def test_numpys_gradients_are_those_of_the_masks_that_the_shaders_drew(webgpu: s
     assert_close(losses(training(webgpu, "numpy", 0.3)), losses(training(webgpu, "shaders", 0.3)), 0, 1e-4)
 
 
+@pytest.mark.slow
 def test_pytorchs_masks_are_drawn_with_the_same_probability_and_follow_the_seed(device: str) -> None:
     found = losses(training(device, "torch", 0.1), 30)
     assert_same_bits(found, losses(training(device, "torch", 0.1), 30))
@@ -207,6 +209,7 @@ def test_of_several_numbers_the_first_is_minimised_and_all_are_given(engine: str
         assert second == pytest.approx(tokens.mean(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_auto_takes_two_steps_of_each_and_says_what_it_chose(device: str) -> None:
     said: list[str] = []
     step = training(device, "auto", say=said.append)
@@ -221,6 +224,7 @@ def test_auto_takes_two_steps_of_each_and_says_what_it_chose(device: str) -> Non
     assert_close(losses(training(device, "auto", say=said.append)), losses(training(device, "shaders")), 0, 1e-4)
 
 
+@pytest.mark.slow
 def test_auto_compares_batches_of_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shorter one would take less time, and be compiled: no step of an engine may count for that."""
     seconds = iter(range(1000))
@@ -235,6 +239,7 @@ def test_auto_compares_batches_of_one_shape(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(said) == 1
 
 
+@pytest.mark.slow
 def test_with_a_weight_sums_of_uneven_parts_are_the_loss_of_the_batch(device: str) -> None:
     """Tokens above 5 count: 0 to 6 a row. The loss of several numbers is divided too."""
 
@@ -302,6 +307,7 @@ def test_threads_without_pytorch_are_refused(tmp_path: Path, capsys: pytest.Capt
     assert "--threads is 2, for PyTorch; with --backward shaders none runs" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_benchmark_shows_each_engine_and_pytorch(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:

@@ -80,6 +80,7 @@ def test_the_benchmarks_of_the_host_print_their_parts(webgpu: str, capsys: pytes
         assert words in printed
 
 
+@pytest.mark.slow
 def test_the_growth_of_a_network_is_measured_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     growth.main("cpu", "torch", tmp_path, only=["decoder"], small=True)
     points = json.loads((tmp_path / "growth.json").read_text())["points"]

@@ -26,6 +26,7 @@ assert good.tolist() == [3.0, 9.0], "reported once"
 
 
 @pytest.mark.webgpu
+@pytest.mark.slow
 def test_checked_mode_raises_at_the_next_read(webgpu: str) -> None:
     environment = {**os.environ, "SHADERGRAD_CHECKED": "1"}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120)
@@ -63,6 +64,7 @@ for count in range(1, 12):
 
 
 @pytest.mark.webgpu
+@pytest.mark.slow
 def test_checked_kernels_keep_a_binding_free_for_their_report_within_the_portable_limits(webgpu: str) -> None:
     """Expressions that would fill all eight storage buffers of a portable kernel, and the buffer of reports besides."""
     environment = {**os.environ, "SHADERGRAD_CHECKED": "1", "SHADERGRAD_PROFILE": "portable"}
@@ -111,6 +113,7 @@ print(x.index_add(0, tensor([2, 2]), tensor([1.0, 2.0])).tolist())
 
 
 @pytest.mark.webgpu
+@pytest.mark.slow
 def test_checked_mode_covers_what_scatters(webgpu: str) -> None:
     environment = {**os.environ, "SHADERGRAD_CHECKED": "1"}
     done = subprocess.run(

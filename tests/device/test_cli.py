@@ -91,6 +91,7 @@ def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.err == ""
 
 
+@pytest.mark.slow
 def test_python_m_shadergrad_is_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "shadergrad", "nosuch"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -168,6 +169,7 @@ def test_info_where_wgpu_cannot_be_loaded_says_why(
 # --- a run
 
 
+@pytest.mark.slow
 def test_a_short_run_writes_checkpoint_metrics_and_curve(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str
 ) -> None:
@@ -266,6 +268,7 @@ def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(tmp_path: Path) -> N
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_a_run_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert train(tmp_path / "whole", "--epochs", 2) == 0
     with monkeypatch.context() as patch:
@@ -278,6 +281,7 @@ def test_a_run_stopped_within_an_epoch_resumes_bit_for_bit(tmp_path: Path, monke
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_a_run_resumes_on_another_device(tmp_path: Path, webgpu: str) -> None:
     assert train(tmp_path, "--epochs", 1, device=webgpu) == 0
     assert train(tmp_path, "--epochs", 2, "--resume", device="cpu") == 0
@@ -293,6 +297,7 @@ def test_resume_drops_metrics_written_after_the_checkpoint(tmp_path: Path) -> No
     assert set(MEASURED) < set(rows(tmp_path)[1])
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_run_trains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path, "--epochs", 1) == 0
     before = (tmp_path / "checkpoint.safetensors").read_bytes()
@@ -302,6 +307,7 @@ def test_resuming_a_finished_run_trains_nothing(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.slow
 def test_ctrl_c_saves_says_how_to_go_on_and_leaves(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "shadergrad", "train", "digits", "--device", "cpu", "--epochs", "100000"]
     child = subprocess.Popen([*command, "--out", str(tmp_path)], stdout=subprocess.PIPE, text=True)

@@ -227,6 +227,7 @@ def test_a_covariance_without_an_inverse_is_refused() -> None:
         dca.mean_field(co.Family("x", rows, rows), pseudocount=0.0)
 
 
+@pytest.mark.slow
 def test_couplings_within_chains_are_those_of_the_helices() -> None:
     """Residues i and i + 3, i and i + 4 of a chain touch in synthetic families."""
     family = co.sample_family("deep", np.random.default_rng(1), co.Physics(lengths=(10, 12), coupling=0.6), 1000)

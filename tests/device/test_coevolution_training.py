@@ -76,6 +76,7 @@ def adam(phase: str, device: str, engine: str) -> TrainingStep:
 
 @pytest.mark.parametrize("engine", ENGINES[1:])
 @pytest.mark.parametrize("phase", co.batches.PHASES)
+@pytest.mark.slow
 def test_an_engine_has_the_gradients_and_ten_losses_of_the_shaders(phase: str, engine: str, device: str) -> None:
     losses, gradients = {}, {}
     for name in ("shaders", engine):
@@ -176,6 +177,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_both_phases_train_on_files_and_a_family_is_predicted(
     tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,6 +218,7 @@ def test_both_phases_train_on_files_and_a_family_is_predicted(
     assert (tmp_path / "out" / "contacts.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_run_is_calibrated_on_families_it_has_not_seen_and_predicts_by_that(
     tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,6 +259,7 @@ def test_a_run_is_calibrated_on_families_it_has_not_seen_and_predicts_by_that(
 
 
 @pytest.mark.parametrize("method", ["mean-field", "pseudo-likelihood"])
+@pytest.mark.slow
 def test_couplings_predict_without_a_run(tmp_path: Path, method: str, capsys: pytest.CaptureFixture[str]) -> None:
     family = co.sample_family("deep", np.random.default_rng(1), co.Physics(lengths=(8, 9), coupling=0.8), 400)
     assert family.contacts is not None
@@ -287,6 +291,7 @@ def test_couplings_predict_without_a_run(tmp_path: Path, method: str, capsys: py
     assert "deep is one pair; couplings are seen in many" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_chains_longer_than_a_synthetic_run_has_seen_are_warned_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -318,6 +323,7 @@ def test_chains_longer_than_a_synthetic_run_has_seen_are_warned_of(
 
 
 @pytest.mark.parametrize("phase", co.batches.PHASES)
+@pytest.mark.slow
 def test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not(
     tmp_path: Path, device: str, phase: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -391,6 +397,7 @@ def test_what_cannot_be_trained_is_said_in_a_line(
     assert message in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_a_run_of_phase_1_predicts_no_contacts(
     tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import cProfile
 from typing import Any
 
+import pytest
+
 import shadergrad as sg
 from shadergrad import nn
 
@@ -38,6 +40,7 @@ def calls_of_capture(step: Any, x: sg.Tensor) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
+@pytest.mark.slow
 def test_two_layers_more_take_as_many_calls_again() -> None:
     calls_of(1)  # what is worked out once a process
     few, some, many = (calls_of(depth) for depth in (1, 3, 5))

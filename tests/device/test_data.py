@@ -440,6 +440,7 @@ def test_only_so_many_batches_are_made_ahead() -> None:
         assert len(dataset.asked) == taken + 2 * 3
 
 
+@pytest.mark.slow
 def test_workers_leave_when_the_loop_breaks() -> None:
     for _ in DataLoader(Squares(1000), 2, num_workers=3):
         assert len(data_threads()) == 3

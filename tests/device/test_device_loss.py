@@ -137,6 +137,7 @@ def test_training_goes_on_from_a_checkpoint_bit_for_bit(webgpu: str, tmp_path: P
 
 
 @pytest.mark.parametrize("how", ["driver", "callback"])
+@pytest.mark.slow
 def test_what_was_lost_says_so_and_what_the_host_had_is_there(webgpu: str, how: str) -> None:
     first, _, opened, *rest = run(SAYS_SO, "", how)
     assert first.startswith("DeviceLostError [webgpu]")

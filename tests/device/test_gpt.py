@@ -229,6 +229,7 @@ def test_tokens_that_do_not_fit_are_refused(model: GPT) -> None:
 SMALL = ["--context", "16", "--width", "16", "--layers", "1", "--heads", "2", "--batch-size", "8"]
 
 
+@pytest.mark.slow
 def test_a_text_is_learned_and_written_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.txt").write_text("abcdefgh " * 60)
     out = str(tmp_path / "run")

@@ -65,6 +65,7 @@ print("done")
 
 
 @pytest.mark.parametrize("how", ["eager", "compiled", "uploads", "loader"])
+@pytest.mark.slow
 def test_an_interrupt_arrives_and_the_next_call_works(how: str, device: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, how, device, "25"], capture_output=True, text=True, timeout=300

@@ -125,6 +125,7 @@ def test_leaves_differ_lie_in_few_channels_and_read_all_channels_equally_often()
 
 
 @pytest.mark.parametrize(("mode", "name", "rate"), [("soft", "softmax", 0.05), ("straight-through", "walsh", 0.02)])
+@pytest.mark.slow
 def test_a_convolutional_network_learns_the_digits_and_hardens(mode: str, name: str, rate: float) -> None:
     train_images, labels, test_images, test_labels = load_digits()
     sg.manual_seed(0)

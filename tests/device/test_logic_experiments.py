@@ -124,6 +124,7 @@ def test_a_step_clips_each_gradient_and_decays_all_logits(monkeypatch: pytest.Mo
         np.testing.assert_allclose(p.detach().numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_compiled_update_trains_as_the_plain_one() -> None:
     plain, compiled = build("life"), build("life")
     update = sg.compile(compiled.update)

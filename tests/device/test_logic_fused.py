@@ -102,6 +102,7 @@ def test_wires_read_by_many_gates(device: str, wiring: str) -> None:
     assert_same(device, (1, 3, 3), 2, channels=3, kernels=2, perception=(9, 8, 2), update=sizes[1:], wires=wires)
 
 
+@pytest.mark.slow
 def test_a_compiled_training_step_equals_that_of_the_layers(device: str) -> None:
     losses = []
     for fused in (False, True):

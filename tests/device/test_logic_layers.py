@@ -213,6 +213,7 @@ SIX = [
 
 
 @pytest.mark.parametrize(("mode", "init", "rate"), SIX)
+@pytest.mark.slow
 def test_every_mode_trains_six_layers(mode: str, init: str, rate: float) -> None:
     def make() -> LogicNetwork:
         return LogicNetwork((BITS, *[600] * 6), "random", init=init, mode=mode, seed=0)

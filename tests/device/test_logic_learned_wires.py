@@ -68,6 +68,7 @@ def test_eval_is_the_circuit_of_the_likeliest_wires(mode: str, device: str) -> N
         assert network.train()(x).tolist() == other(x).tolist()
 
 
+@pytest.mark.slow
 def test_learned_wires_train_and_leave_their_first_choices() -> None:
     networks, before = [], []
 

@@ -106,6 +106,7 @@ def test_new_tables_pass_their_first_input_on(parametrisation: str, device: str)
 
 
 @pytest.mark.parametrize(("parametrisation", "mode"), [("light", "soft"), ("walsh", "straight-through")])
+@pytest.mark.slow
 def test_tables_of_four_inputs_train_six_layers(parametrisation: str, mode: str) -> None:
     def make() -> nn.Module:
         sizes = enumerate(itertools.pairwise([BITS, *[200] * 6]))

@@ -131,6 +131,7 @@ def test_batches_drawn_many_at_once_are_those_of_the_training(name: str) -> None
 # --- a run
 
 
+@pytest.mark.slow
 def test_a_run_writes_losses_circuit_pictures_and_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str
 ) -> None:
@@ -185,6 +186,7 @@ def test_masks_reach_the_gpu_as_they_do_the_cpu(tmp_path: Path, tiny: None, webg
     np.testing.assert_allclose(losses[1], losses[0], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_hardened_file_computes_what_the_models_hard_pass_computes(tmp_path: Path) -> None:
     assert train("life", tmp_path, "--steps", 3, "--seed", 5) == 0
     model = begin("life", 3, 20, tmp_path, "cpu", seed=5, resume=True).trainable.model
@@ -228,6 +230,7 @@ def test_a_run_of_other_steps_batch_and_seed_is_what_it_is_asked_for(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["life", "checkerboard-async"])
+@pytest.mark.slow
 def test_a_resumed_run_is_bit_for_bit_the_run_never_stopped(
     tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -248,6 +251,7 @@ def test_a_resumed_run_is_bit_for_bit_the_run_never_stopped(
     assert (whole / "evaluation.json").read_text() == (parts / "evaluation.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_on_webgpu_resumes_with_the_losses_of_the_run_never_stopped(tmp_path: Path, webgpu: str) -> None:
     assert train("life", tmp_path / "whole", "--steps", 4, device=webgpu) == 0
     assert train("life", tmp_path / "parts", "--steps", 2, device=webgpu) == 0
@@ -256,6 +260,7 @@ def test_a_run_on_webgpu_resumes_with_the_losses_of_the_run_never_stopped(tmp_pa
     np.testing.assert_allclose(parts, whole, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_steps_may_grow_and_a_finished_run_is_evaluated_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,6 +276,7 @@ def test_steps_may_grow_and_a_finished_run_is_evaluated_again(
     assert_same_checkpoints(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_losses_are_read_a_few_times_and_never_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, webgpu: str
 ) -> None:
@@ -300,6 +306,7 @@ def test_a_step_is_captured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 # --- what is refused
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_run_is_refused_before_anything_runs(
     tmp_path: Path, tiny: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -429,6 +436,7 @@ def test_help_says_what_it_is_and_takes(capsys: pytest.CaptureFixture[str], name
 ALL = {"gradient_noise": 0.1, "strength": 3.0, "curriculum": 6, "warm_up": 4, "focal": 2.0}
 
 
+@pytest.mark.slow
 def test_a_run_with_all_remedies_resumes_and_says_them(
     tmp_path: Path, tiny: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -448,6 +456,7 @@ def test_a_run_with_all_remedies_resumes_and_says_them(
     assert_refused(capsys, train("checkerboard", plain, "--overwrite", "--strength", -1), "strength is -1.0")
 
 
+@pytest.mark.slow
 def test_a_study_with_remedies_goes_on_with_the_same_ones_only(
     tmp_path: Path, tiny: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -578,6 +587,7 @@ def _stop_soon(patch: pytest.MonkeyPatch, outcome: Callable) -> Callable:
     return found
 
 
+@pytest.mark.slow
 def test_a_study_that_is_done_trains_nothing_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_study(tmp_path, "--steps", 2, "--seeds", 1) == 0
     capsys.readouterr()
@@ -587,6 +597,7 @@ def test_a_study_that_is_done_trains_nothing_more(tmp_path: Path, capsys: pytest
     assert "never" in text
 
 
+@pytest.mark.slow
 def test_studies_that_cannot_be_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_study(tmp_path, "--steps", 1, "--seeds", 1) == 0
     capsys.readouterr()

@@ -182,6 +182,7 @@ def trained(name: str, how: str) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow
 def test_trainings(name: str, runs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     runs("compiled")
     expected = trained(name, "captured")

@@ -207,6 +207,7 @@ def test_spectral_norm_follows_as_pytorch_does(change: str) -> None:
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-5, 1e-6)
 
 
+@pytest.mark.slow
 def test_spectral_norm_reads_files_of_its_first_version() -> None:
     layer = sg.nn.utils.spectral_norm(sg.nn.Linear(3, 4))
     for _ in range(3):

@@ -126,6 +126,7 @@ def test_the_best_is_kept_when_later_epochs_are_worse(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path)[1]["position"]["epoch"] == 4
 
 
+@pytest.mark.slow
 def test_a_resumed_run_changes_its_rate_only_when_told_to_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_resumed_run_changes_its_rate_only_when_told_to_and_says_so(
 
 
 @pytest.mark.parametrize("name", ["autoencoder", "digits-cnn", "digits-logic"])
+@pytest.mark.slow
 def test_other_recipes_of_digits_answer_too(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     size = ["--batch-size", "1437"] if name != "digits-cnn" else ["--batch-size", "400"]
@@ -159,6 +161,7 @@ def test_other_recipes_of_digits_answer_too(name: str, tmp_path: Path, capsys: p
     assert (tmp_path / "reconstructions.png").exists() == (name == "autoencoder")
 
 
+@pytest.mark.slow
 def test_the_character_model_writes_on_from_a_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--device", "cpu", "--epochs", "1", "--batch-size", "1024", "--out", str(tmp_path)]
     assert cli.run(["train", "char-lm", *options]) == 0

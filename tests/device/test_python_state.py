@@ -736,6 +736,7 @@ def test_a_tracer_goes_on_while_a_function_is_captured() -> None:
 # -- threads
 
 
+@pytest.mark.slow
 def test_threads_share_a_step(device: str) -> None:
     """Weights that the step reads, a state that it keeps, shapes of each thread's own, and tensors made meanwhile."""
     w = sg.tensor([1.0, 2.0], device=device)

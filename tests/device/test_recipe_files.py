@@ -124,6 +124,7 @@ def test_a_users_file_is_trained_as_a_recipe_of_the_library_is(mine: Path, capsy
     assert "test accuracy 50.00 % after epoch 3" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_users_run_that_was_stopped_goes_on_by_the_command_that_it_shows(
     mine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_users_run_that_was_stopped_goes_on_by_the_command_that_it_shows(
     )
 
 
+@pytest.mark.slow
 def test_a_recipe_that_counts_steps_goes_through_its_data_again(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven steps are two epochs of three and a step; lines of metrics are those of each tenth, and what is measured at the end."""
     mine.write_text(BY_STEPS)

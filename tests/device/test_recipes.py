@@ -119,7 +119,19 @@ def resume(folder: Path, recipe: str, device: str, options: list[str]) -> tuple[
 
 
 SHORT = {"epochs": "1", "steps": "2", "seeds": "1"}  # of the options that a recipe has
-SLOW = {"digits-cnn", "lizard", "mnist-logic-conv"}
+SLOW = {
+    "checkerboard-async",
+    "coevolution",
+    "digits-cnn",
+    "digits-logic",
+    "gpt",
+    "letter-g",
+    "life",
+    "lizard",
+    "logic-study",
+    "mnist-logic-conv",
+    "xor",
+}
 WORDS = {"logic-study": ["life"]}  # what has to stand before the options
 
 
@@ -185,6 +197,7 @@ def assert_next_is_said_and_the_model_loads(out: Path, printed: str) -> None:
 
 
 @pytest.mark.parametrize("recipe", ON_WEBGPU)
+@pytest.mark.slow
 def test_a_run_resumed_on_webgpu_has_the_losses_of_the_run_never_stopped(
     tmp_path: Path, own_options: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, recipe: str, webgpu: str
 ) -> None:
@@ -195,6 +208,7 @@ def test_a_run_resumed_on_webgpu_has_the_losses_of_the_run_never_stopped(
     assert rows(parts)[1]["loss"] == pytest.approx(rows(whole)[1]["loss"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_regression_recovers_two_and_three_and_prints_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str
 ) -> None:
@@ -208,6 +222,7 @@ def test_regression_recovers_two_and_three_and_prints_them(
     assert [float(text) for text in printed.groups()] == pytest.approx([2, 3], abs=1e-2)
 
 
+@pytest.mark.slow
 def test_xor_is_learned_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str) -> None:
     assert cli.run(["train", "xor", "--device", device, "--out", str(tmp_path)]) == 0
     answers = re.findall(r"^(\d) xor (\d) = (\S+)$", capsys.readouterr().out, re.MULTILINE)
@@ -219,6 +234,7 @@ def test_xor_is_learned_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("epochs", "least"), [(4, 0.95), pytest.param(30, 0.985, marks=pytest.mark.slow)], ids=["begins", "ends"]
 )
+@pytest.mark.slow
 def test_digits_cnn_reaches_its_accuracy(tmp_path: Path, epochs: int, least: float) -> None:
     assert cli.run(["train", "digits-cnn", "--device", "cpu", "--out", str(tmp_path), "--epochs", str(epochs)]) == 0
     assert rows(tmp_path)[-1]["test_accuracy"] >= least
@@ -244,6 +260,7 @@ def test_mnist_without_files_says_what_to_set_and_where_to_put_them(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_gates_learn_mnist_and_their_file_says_what_the_run_says(
     tmp_path: Path, mnist_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -298,6 +315,7 @@ def test_sizes_that_make_no_gates_are_refused(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_autoencoder_halves_its_error_and_draws_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["train", "autoencoder", "--device", "cpu", "--out", str(tmp_path), "--epochs", "8"]) == 0
     measured = rows(tmp_path)
@@ -522,6 +540,7 @@ def test_a_checkpoint_whose_losses_do_not_fit_its_position_is_refused(tmp_path: 
         train_with(made, tmp_path, "cpu", resume=True, steps=6)
 
 
+@pytest.mark.slow
 def test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str
 ) -> None:
@@ -538,6 +557,7 @@ def test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not(
 
 
 @pytest.mark.parametrize("backward", ["torch", "numpy"])
+@pytest.mark.slow
 def test_a_run_resumed_with_another_engine_draws_the_masks_of_the_run_never_stopped(
     tmp_path: Path, own_options: dict[str, list[str]], device: str, backward: str
 ) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MAKES = """
 import numpy as np, torch
 from torch.utils.data import DataLoader
@@ -33,10 +35,12 @@ def run(folder: Path, source: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_program_that_names_no_device_makes_everything_on_one(tmp_path: Path, webgpu: str) -> None:
     assert run(tmp_path, MAKES) == (0, "{'webgpu'} cpu cpu cpu shadergrad.float64\n", "")
 
 
+@pytest.mark.slow
 def test_a_program_that_names_devices_chooses(tmp_path: Path, webgpu: str) -> None:
     code, out, _ = run(
         tmp_path,

@@ -293,6 +293,7 @@ def test_many_sizes_that_were_said_to_come_warn_no_one(device: str) -> None:
         step(sg.ones(8, 5, device=device))
 
 
+@pytest.mark.slow
 def test_a_program_that_runs_uncompiled_over_many_sizes_shares_kernels(
     webgpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

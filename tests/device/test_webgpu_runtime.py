@@ -503,6 +503,7 @@ class TestReuse:
         device.load(training_step())
         assert asked == [[UPDATE_KERNEL, ADD_KERNEL]]
 
+    @pytest.mark.slow
     def test_llvmpipe_finds_on_disk_what_no_workgroups_of_another_device_compiled(
         self, device: WebGPUDevice, tmp_path: Path
     ) -> None:
@@ -829,6 +830,7 @@ class TestOutOfMemory:
         assert get(put(device, 2.0, n=5000), 5000)[0] == 2
 
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space")
+    @pytest.mark.slow
     def test_a_driver_that_is_really_out_of_memory_raises_and_recovers(self, device: WebGPUDevice) -> None:
         if not device.adapter.compiles_at_dispatch:
             pytest.skip("only the memory of llvmpipe under Vulkan can be limited from here; OpenGL allocates late")
@@ -876,6 +878,7 @@ class TestLimits:
         with pytest.raises(LimitError, match="'wide' binds 9 buffers"):
             device.load(plan_of([spec("argument")], [kernel], [Dispatch(0, (0,) * 9)], (0,)))
 
+    @pytest.mark.slow
     def test_the_portable_profile_has_webgpu_default_limits(self, webgpu: str) -> None:
         code = """
 from shadergrad.runtime.device import get_device
@@ -1088,6 +1091,7 @@ class TestDeviceLoss:
 
 
 class TestProcesses:
+    @pytest.mark.slow
     def test_importing_the_runtime_imports_no_wgpu(self) -> None:
         code = "import sys, shadergrad.runtime.webgpu; print(sys.modules.keys() & {'wgpu', 'wgpudawn'})"
         assert run_python(code).stdout == "set()\n"
@@ -1135,6 +1139,7 @@ cycle.append(cycle)
             assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+    @pytest.mark.slow
     def test_a_forked_child_is_told_and_leaves_quietly(self, webgpu: str) -> None:
         code = """
 import os

@@ -186,6 +186,7 @@ def test_in_software_weight_gradients_that_are_too_large_go_by_halves(
     assert len(kernels[1]) > len(kernels[0]) or not in_halves
 
 
+@pytest.mark.slow
 def test_resnet_18_goes_by_points() -> None:
     """On a large GPU, with images of 32x32 and a batch of 128. What it may take: tests/null/test_budgets.py"""
     workload = WORKLOADS["resnet"](False)

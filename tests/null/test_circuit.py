@@ -337,6 +337,7 @@ def test_minimize_keeps_names():
     assert len(circuit) == 0
 
 
+@pytest.mark.slow
 def test_minimize_handles_the_size_of_a_trained_network():
     circuit = random_circuit(np.random.default_rng(2), 1152, 4480, 128, window=600)
     smaller = minimize(circuit)
