@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shadergrad.cli import app as cli
 from shadergrad.cli.calibrate_coevolution import calibration_of
 from shadergrad.cli.predict_coevolution import depth_warning, gap_columns, not_aligned
 from shadergrad.data import DataError
 from shadergrad.models import coevolution as co
 from shadergrad.models.coevolution import calibration
 from shadergrad.models.coevolution.calibration import expected_error
+from shadergrad.train.plots import save_png
 
 PHYSICS = co.Physics(lengths=(16, 20), coupling=0.5)
 
@@ -194,3 +196,35 @@ def test_a_prediction_starts_without_the_packages_that_it_may_not_need() -> None
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
+
+
+def test_auto_looks_for_no_gpu_where_a_family_is_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def listed(wish: str, console: object) -> str:
+        raise AssertionError("adapters are listed")
+
+    monkeypatch.setattr("shadergrad.cli.predict_coevolution.choose_device", listed)
+    small = co.sample_family("small", np.random.default_rng(1), co.Physics(lengths=(8, 9)), 40)
+    words = [str(co.write_family(tmp_path, small)), "--out", str(tmp_path / "out")]
+    assert cli.run(["predict", "coevolution", "mean-field", *words]) == 0
+    assert capsys.readouterr().out.startswith("device auto: cpu, as the family is small\nsmall: 40 pairs")
+    for method, more in (("mean-field", ["--device", "cpu"]), ("pseudo-likelihood", [])):
+        with pytest.raises(AssertionError, match="adapters are listed"):
+            cli.run(["predict", "coevolution", method, *words, *more])
+    many = co.Family("many", np.zeros((2, 60), np.uint8), np.zeros((2, 60), np.uint8))
+    with pytest.raises(AssertionError, match="adapters are listed"):
+        cli.run(["predict", "coevolution", "mean-field", str(co.write_family(tmp_path, many)), *words[1:]])
+
+
+def test_a_picture_is_drawn_once_and_is_what_savefig_writes(tmp_path: Path) -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    figure = figures.Figure(figsize=(3, 2), dpi=50, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title("two lines\nof title")
+    drawn = []
+    axes.draw = lambda renderer, draw=axes.draw: drawn.append(draw(renderer))
+    save_png(figure, tmp_path / "ours.png")
+    assert len(drawn) == 1
+    figure.savefig(tmp_path / "theirs.png")
+    assert (tmp_path / "ours.png").read_bytes() == (tmp_path / "theirs.png").read_bytes()

@@ -15,7 +15,7 @@ from ..checkpoint import load_checkpoint
 from ..data import DataError
 from ..models import coevolution as co
 from ..models.coevolution.alignments import ALIGNERS, read_sequences
-from ..models.coevolution.family_logits import family_weights
+from ..models.coevolution.family_logits import family_weights, is_small
 from ..recipes.contacts.loading import load_predictor
 from ..recipes.contacts.pictures import contact_picture, within_picture
 from ..train.training_run import choose_device, make_folder
@@ -84,12 +84,12 @@ def coevolution(
         family, resolved = co.structure_contacts(structure, family, numbers, chains)
     if not family.aligned and family.depth > 1:
         raise DataError(not_aligned(family, pairs))
-    name = choose_device(device, console)
+    classical = CLASSICAL.get(str(checkpoint)) if not checkpoint.exists() else None
+    name = device_for(family, classical, device, console)
     weights = family_weights(family, name)
     neff = float(weights.sum())
     ratio = neff / sum(family.shape)
     console.out(f"{family.name}: {family.depth} pairs, Neff {neff:.1f}, Neff/L {ratio:.2f}", highlight=False)
-    classical = CLASSICAL.get(str(checkpoint)) if not checkpoint.exists() else None
     if classical:
         found = by_couplings(family, neff, classical, name)
     else:
@@ -154,12 +154,19 @@ def pseudo_likelihood(family: co.Family, device: str) -> co.dca.Maps:
     return co.dca.pseudo_likelihood_maps(family, device)
 
 
-CLASSICAL = {"mean-field": mean_field, "pseudo-likelihood": pseudo_likelihood}
+Method = Callable[[co.Family, str], co.dca.Maps]
+CLASSICAL: dict[str, Method] = {"mean-field": mean_field, "pseudo-likelihood": pseudo_likelihood}
 
 
-def by_couplings(
-    family: co.Family, neff: float, method: Callable[[co.Family, str], co.dca.Maps], device: str
-) -> Scored:
+def device_for(family: co.Family, method: Method | None, wish: str, console: Console) -> str:
+    """The device of --device. auto does not look for a GPU, which takes a second, where nothing would compute on it."""
+    if wish == "auto" and method is mean_field and sum(family.shape) <= HOST_COLUMNS and is_small(family):
+        console.out("device auto: cpu, as the family is small", highlight=False)
+        return "cpu"
+    return choose_device(wish, console)
+
+
+def by_couplings(family: co.Family, neff: float, method: Method, device: str) -> Scored:
     """By a method that sees this family alone. Below a Neff of the columns of both chains its couplings are mostly noise (Ovchinnikov and
     others, 2014)."""
     if family.depth < 2:

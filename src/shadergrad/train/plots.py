@@ -55,7 +55,7 @@ def training_curve(
     figure = curve_figure(rows, title or Path(metrics_path).parent.name, loss_name)
     if figure is None:
         return f"no training curve: {metrics_path} has no losses yet"
-    figure.savefig(png_path)
+    save_png(figure, png_path)
     return None
 
 
@@ -126,6 +126,13 @@ def figure_module(purpose: str) -> ModuleType:
     ):  # of a notebook or another program; files need none, and a foreign one may not exist here
         require("matplotlib", "plots", purpose)
         return require("matplotlib.figure", "plots", purpose)
+
+
+def save_png(figure: Any, path: str | Path) -> None:
+    """Write a figure as a PNG. `figure.savefig` draws it twice: once for nothing but the layout, which the drawing makes, too."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # there, as the figure is
+
+    FigureCanvasAgg(figure).print_png(path)
 
 
 def plain_axes(axes: Any) -> None:

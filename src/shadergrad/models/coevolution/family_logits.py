@@ -24,6 +24,11 @@ BACKGROUND_DEPTH = 40.0  # effective members at which the background counts half
 FEW = 2e8  # comparisons of residues, which the host makes in a second
 
 
+def is_small(family: Family) -> bool:
+    """Whether the host weighs a family's sequences sooner than a device would."""
+    return family.depth**2 * sum(family.shape) < FEW
+
+
 def family_weights(family: Family, device: str) -> np.ndarray:
     """sequence_weights of a family's pairs (n,), on the device if they are many.
 
@@ -31,8 +36,7 @@ def family_weights(family: Family, device: str) -> np.ndarray:
     >>> family_weights(sg.models.coevolution.Family("x", np.zeros((2, 1), np.uint8), np.zeros((2, 1), np.uint8)), "cpu")
     array([0.5, 0.5])
     """
-    few = family.depth**2 * sum(family.shape) < FEW
-    return sequence_weights(family.joined(), device=None if few else device)
+    return sequence_weights(family.joined(), device=None if is_small(family) else device)
 
 
 class FamilyPredictor:

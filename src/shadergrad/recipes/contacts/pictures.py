@@ -11,7 +11,7 @@ import numpy as np
 from shadergrad.models.coevolution import Calibration, Family, ranked_within
 from shadergrad.models.coevolution.contact_files import best_pairs
 from shadergrad.models.coevolution.numbering import NONE, Numbers
-from shadergrad.train.plots import figure_module, or_the_reason, plain_axes
+from shadergrad.train.plots import figure_module, or_the_reason, plain_axes, save_png
 
 
 @or_the_reason
@@ -41,7 +41,7 @@ def contact_picture(
     if numbers is not None:
         _number(axes.yaxis, numbers[0])
         _number(axes.xaxis, numbers[1])
-    figure.savefig(path)
+    save_png(figure, path)
     return None
 
 
@@ -70,7 +70,7 @@ def within_picture(
             _number(axis, numbers[side])
         axes.set_xlabel("residue")
         axes.set_ylabel("residue")
-    figure.savefig(path)
+    save_png(figure, path)
     return None
 
 
@@ -103,7 +103,7 @@ def calibration_picture(found: Calibration, bins: Sequence[list[tuple[float, flo
     axes.set_ylabel("precision of the best L pairs")
     axes.set_title(f"{found.families} families, {found.source}"[:60], fontsize=9)
     plain_axes(axes)
-    figure.savefig(path)
+    save_png(figure, path)
     return None
 
 
