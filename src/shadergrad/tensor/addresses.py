@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ..drive.tracing import current
 from ..errors import ArgumentError, AutogradError, ShapeError
 from .axes import check_axis
 from .repetition import RepeatTensor
+from .storage_handles import StorageHandle, TypedStorage
 
 
 class AddressTensor(RepeatTensor):
@@ -119,7 +119,7 @@ class AddressTensor(RepeatTensor):
         return id(self)
 
     def untyped_storage(self) -> StorageHandle:
-        """The memory that the tensor shares with its views and aliases: to be compared, by data_ptr(), and no more.
+        """The memory that the tensor shares with its views and aliases, to be compared by data_ptr(), counted and copied as bytes.
 
         >>> x = sg.zeros(2, 3)
         >>> x.untyped_storage().data_ptr() == x[1].untyped_storage().data_ptr()
@@ -148,44 +148,11 @@ class AddressTensor(RepeatTensor):
         """Whether the tensor is a view of another."""
         return self._base is not None
 
-    def storage(self) -> StorageHandle:
-        """`untyped_storage` by another name.
+    def storage(self) -> TypedStorage:
+        """The memory that the tensor shares with its views and aliases, as a row of elements of its dtype.
 
-        >>> x = sg.zeros(2, 3)
-        >>> x.storage().data_ptr() == x.detach().storage().data_ptr()
-        True
+        >>> x = sg.arange(4).reshape(2, 2)
+        >>> x[1].storage().tolist(), x.storage().data_ptr() == x.detach().storage().data_ptr()
+        ([0, 1, 2, 3], True)
         """
-        return self.untyped_storage()
-
-
-@dataclass(frozen=True)
-class StorageHandle:
-    """The memory behind tensors, as far as programs look at it: whether two tensors share it, and its size."""
-
-    origin: int
-    nbytes_: int
-    shown_by: Any = field(default=None, repr=False, compare=False)
-
-    def data_ptr(self) -> int:
-        """A number that is equal for tensors that share their memory, and different for others. No address.
-
-        >>> x = sg.zeros(2)
-        >>> x.untyped_storage().data_ptr() == x.data.untyped_storage().data_ptr()
-        True
-        """
-        return self.origin << 40
-
-    def nbytes(self) -> int:
-        """Bytes of all the elements.
-
-        >>> sg.zeros(2, 3)[0].untyped_storage().nbytes()
-        24
-        """
-        return self.nbytes_
-
-    def asked_of(self) -> Any:
-        """The tensor that it was asked of, for `set_`. Raises ArgumentError where that shows other memory now."""
-        found = self.shown_by
-        if found is None or found.untyped_storage().origin != self.origin:
-            raise ArgumentError("the tensor that this storage was asked of shows other memory now. Hint: ask it again.")
-        return found
+        return TypedStorage(self.untyped_storage(), self.dtype)

@@ -13,8 +13,9 @@ from ..errors import ArgumentError, AutogradError, CompileError, DeviceError, DT
 from ..graph import build
 from ..graph.node import make, mode
 from ..primitives.views import Pad, Slice
-from .addresses import AddressTensor, StorageHandle
+from .addresses import AddressTensor
 from .axes import check_sizes, sizes_of
+from .storage_handles import StorageHandle, TypedStorage
 from .strides import row_major
 
 
@@ -87,6 +88,7 @@ class MemoryTensor(AddressTensor):
                 "a leaf Variable that requires grad is being used in an in-place operation (set_). Hint: do it under sg.no_grad()."
             )
         self._check_own("set_")
+        source = source.untyped() if isinstance(source, TypedStorage) else source
         if source is None:
             source, size, storage_offset = (
                 type(self)._of(build.constant(0, self.dtype, self._node.device, (0,))),

@@ -19,8 +19,11 @@ from ...pytorch_files import safe_classes
 from ...tensor import Tensor, device
 from ...tensor.hooks import RemovableHandle
 from ..absent import absent
+from .copies import copies
 from .foreach import foreach_functions
+from .network_functions import network_functions
 from .nn_names import stateless, with_indices
+from .storages import STORAGE_TYPES
 
 
 def _no(*args: Any, **kwargs: Any) -> bool:
@@ -62,7 +65,7 @@ def _types() -> dict[str, Any]:
         "Device": device | str | int | None,
         "Tensor": Tensor,
         "FileLike": str | os.PathLike,
-        "Storage": absent("torch.types.Storage"),
+        "Storage": STORAGE_TYPES["UntypedStorage"],
         "_TensorOrTensors": Tensor | tuple[Tensor, ...],
         "_TensorOrTensorsOrGradEdge": Tensor | tuple[Tensor, ...],
         "PySymType": int,
@@ -372,7 +375,8 @@ def _jit_internal() -> dict[str, Any]:
 
 
 SMALL: dict[str, Callable[[], dict[str, Any]]] = {
-    "": foreach_functions,
+    "": lambda: foreach_functions() | copies() | STORAGE_TYPES | network_functions(),
+    "storage": lambda: STORAGE_TYPES,
     "__config__": _config,
     "_C": _core,
     "_C._nn": lambda: {"_parse_to": parse_to},

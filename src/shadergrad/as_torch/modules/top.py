@@ -13,6 +13,7 @@ from ...errors import ArgumentError, ArgumentTypeError, CheckpointError
 from ...pytorch_files import write_pytorch_file
 from ...system.atomic_files import replacing
 from ...tensor import Tensor
+from ...tensor.storage_handles import StorageHandle, TypedStorage
 from ..finder import PYTORCH
 
 
@@ -101,6 +102,21 @@ def _check_is_size(i: Any, message: Any = None, *, max: Any = None) -> None:
     _check_error(i >= 0, message, RuntimeError)
 
 
+def _assert_tensor_metadata(
+    a: Tensor, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None, layout: Any = None
+) -> None:
+    """Raise RuntimeError where a tensor has another size, stride, dtype or device than these; None is not looked at."""
+    for name, wanted, found in (
+        ("sizes", size, a.shape),
+        ("strides", stride, a.stride()),
+        ("dtype", dtype, a.dtype),
+        ("device", device, a.device),
+    ):
+        wanted = tuple(wanted) if name in ("sizes", "strides") and wanted is not None else wanted
+        if wanted is not None and wanted != (tuple(found) if isinstance(wanted, tuple) else found):
+            raise RuntimeError(f"Tensor {name} mismatch! Expected: {wanted}, got: {found}.")
+
+
 def save(
     obj: Any,
     f: Any,
@@ -134,7 +150,7 @@ def is_tensor(obj: Any) -> bool:
 
 def is_storage(obj: Any) -> bool:
     """Whether it is a storage of a tensor."""
-    return type(obj).__name__ == "StorageHandle"
+    return isinstance(obj, StorageHandle | TypedStorage)
 
 
 def is_warn_always_enabled() -> bool:
