@@ -80,8 +80,9 @@ def found(lib: Any, source: str) -> Any:
         except Exception:
             return None
         parts = [v for v in (result if isinstance(result, tuple) else (result,)) if isinstance(v, lib.Tensor)]
+        total: Any = sum((v * (v.detach() + 1)).sum() for v in parts if v.requires_grad)
         if any(v.requires_grad for v in parts):
-            sum((v * (v.detach() + 1)).sum() for v in parts if v.requires_grad).backward()
+            total.backward()
         return shown(lib, result), shown(lib, names["x"].grad)
 
 

@@ -107,13 +107,12 @@ def _assert_tensor_metadata(
 ) -> None:
     """Raise RuntimeError where a tensor has another size, stride, dtype or device than these; None is not looked at."""
     for name, wanted, found in (
-        ("sizes", size, a.shape),
-        ("strides", stride, a.stride()),
+        ("sizes", None if size is None else tuple(size), tuple(a.shape)),
+        ("strides", None if stride is None else tuple(stride), tuple(a.stride())),
         ("dtype", dtype, a.dtype),
         ("device", device, a.device),
     ):
-        wanted = tuple(wanted) if name in ("sizes", "strides") and wanted is not None else wanted
-        if wanted is not None and wanted != (tuple(found) if isinstance(wanted, tuple) else found):
+        if wanted is not None and wanted != found:
             raise RuntimeError(f"Tensor {name} mismatch! Expected: {wanted}, got: {found}.")
 
 
