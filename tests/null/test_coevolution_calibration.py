@@ -152,6 +152,14 @@ def test_a_shallow_family_is_warned_of_with_the_precision_measured_there() -> No
     assert "about 50 % touched" in depth_warning(32.0, measured)
     assert depth_warning(100.0, measured) == ""
     assert "deeper families are better" in depth_warning(8.0, replace(measured, precision=[0.1, 0.2, 0.3]))
+    shallow = replace(measured, precision=[0.1, 0.2, 0.3])
+    told = depth_warning(2 * shallow.neff[-1], shallow)
+    assert (
+        f"no families of Neff {2 * shallow.neff[-1]:.0f} were measured: at most {shallow.neff[-1]:.0f}, where about 30 %"
+        in told
+    )
+    assert "is low" not in told
+    assert depth_warning(2 * measured.neff[-1], measured) == ""
 
 
 def test_a_row_that_is_not_aligned_is_named_with_both_lengths(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from ..train.training_run import choose_device, make_folder
 from .calibrate_coevolution import calibration_of
 
 BELIEVED = 0.8  # the precision of the best L pairs below which a prediction is warned of
+DEEPER = 1.5  # times the deepest families that were measured, from where on their precision says little
 HOST_COLUMNS = 100  # of both chains, up to which the host inverts their covariance sooner than a device compiles
 
 predict_app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -229,6 +230,11 @@ def depth_warning(neff: float, calibration: co.Calibration) -> str:
     share = calibration.precision_of(neff)
     if share >= BELIEVED:
         return ""
+    if neff > DEEPER * calibration.neff[-1]:  # then it may well be deep enough: nobody has looked
+        return (
+            f"warning: no families of Neff {neff:.0f} were measured: at most {calibration.neff[-1]:.0f}, where about {100 * share:.0f} % of "
+            f"the best L pairs touched ({calibration.source}). Hint: shadergrad calibrate with deeper ones (--depths)."
+        )
     enough = calibration.enough(BELIEVED)
     hint = f"from Neff {enough:.0f} on they are {100 * BELIEVED:.0f} %" if enough else "deeper families are better"
     return (
