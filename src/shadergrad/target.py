@@ -34,8 +34,8 @@ class Traits:
     """Performance traits of a kind of adapter.
 
     name: of the row in ROWS.
-    unrolls: the length of a kernel's text costs nothing, so emitters unroll loops. False for browsers, which compile each text again
-        whenever a page is opened.
+    unrolls: the length of a kernel's text costs little, so emitters unroll loops. False for browsers on any adapter, which compile
+        each text again whenever a page is opened.
     component_stores: a thread may write one component of a vector in workgroup memory. WGSL lets a compiler write the whole vector
         (Direct3D's does), over components that other threads write.
     zeroes_slowly: every thread zeroes workgroup memory word by word, as WebGPU requires zeroed memory.
@@ -69,8 +69,12 @@ NATIVE_TRAITS = Traits("native", unrolls=True, component_stores=True)
 ROWS: Mapping[str, Traits] = {
     row.name: row
     for row in (
-        # browsers, on any GPU
+        # browsers, on any adapter
         PORTABLE_TRAITS,
+        # browsers on a GPU of a desktop (web/plans.py); Direct3D's compiler is one that writes whole vectors
+        replace(NATIVE_TRAITS, name="desktop", component_stores=False, winograd=1.0, table="discrete"),
+        # browsers on a rasteriser on the processor whose subgroups share loads
+        replace(PORTABLE_TRAITS, name="software page", slow_loads=True, counts_rounds=True),
         # any other GPU through wgpu-native
         NATIVE_TRAITS,
         # Winograd's way takes less than is estimated on an H200 (2026-11-24): 0.3 to 0.5 for 0.37 to 0.54 (128 to 512 channels), 0.46

@@ -28,7 +28,7 @@ def export(
     else:
         raise unknown_recipe(recipe, recipes.names())
     export_recipe(name, found, folder, batch_size=batch_size, lr=lr, seed=seed)
-    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     Console().out(f"{folder}: {size / 1024:,.0f} KiB. To see it: shadergrad serve {folder}", highlight=False)
 
 

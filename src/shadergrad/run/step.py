@@ -254,6 +254,15 @@ class CompiledStep(Generic[P, R]):
         """
         return self._planned(PORTABLE, args, kwargs)
 
+    def planned_for(self, target: Target, *args: P.args, **kwargs: P.kwargs) -> PortableStep:
+        """The same as `portable`, with a plan for another target: one with larger limits, or with features.
+
+        >>> from dataclasses import replace
+        >>> sg.compile(lambda x: x + 1).planned_for(replace(sg.target.PORTABLE, max_storage_buffers=10), sg.ones(3)).plan
+        Plan(wgsl: 1 kernel, 1 dispatch, 1 input, 1 output, 0 B of temporaries)
+        """
+        return self._planned(target, args, kwargs)
+
     def node_by_node(self, *args: P.args, **kwargs: P.kwargs) -> PortableStep:
         """The same as `portable`, with the plan that the cpu device would run: NumPy's operations by name, one a node.
 

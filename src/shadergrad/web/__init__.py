@@ -1,6 +1,7 @@
 """Training on a page: a compiled step, exported as files for any static host.
 
     export   a step, its state and a page → a folder
+    plans    for adapters that grant more than the least
     state    the state of a step ↔ a safetensors file, which pages read and write too
     gallery  a page that links the pages in its folder
     lite  notebooks whose Python runs in the page: a JupyterLite site
@@ -15,12 +16,14 @@ from .errors import WebError
 from .export import export
 from .gallery import gallery
 from .lite import lite
+from .plans import TARGETS
 from .playground import PYODIDE, playground, plot
 from .serve import serve
 from .state_file import load_state, save_state
 
 __all__ = [
     "PYODIDE",
+    "TARGETS",
     "WebError",
     "export",
     "gallery",

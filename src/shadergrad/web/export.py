@@ -1,7 +1,7 @@
 """A compiled step as a folder: plans, state, data, and the page that runs them.
 
-In: a compiled step with example arguments. Out: `step.json` and a plan for each further program, `state.safetensors`,
-`data.safetensors`, `page.json`, and copies of the runtime and the page.
+In: a compiled step with example arguments. Out: `step.json` and a plan for each further program, plans for other adapters in `plans/`
+(plans.py), `state.safetensors`, `data.safetensors`, `page.json`, and copies of the runtime and the page.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -23,6 +23,8 @@ from shadergrad.system.safe_tensors import save
 
 from ..plan import Label
 from ..run.portable import PortableStep
+from ..target import Target
+from . import plans
 from .errors import WebError
 from .javascript_step import render
 from .javascript_work import work
@@ -52,6 +54,7 @@ def export(
     page: str = "step",
     settings: Mapping[str, Any] | None = None,
     address: str = "",
+    targets: Sequence[str] | Mapping[str, Target] | None = None,
     **kwargs: Any,
 ) -> Path:
     """Write a folder that runs `step` on the visitor's GPU, without a server or Python; where there is none, on the CPU.
@@ -65,8 +68,13 @@ def export(
     recurrent layers, random numbers, sorting; operations of `extend` that have `javascript`); or a page of the library's recipes. Steps
     that JavaScript cannot run need a GPU on the other pages.
     settings: JSON data for it. address: where the folder will lie on the web: links to the page show its picture only by a full address.
+    targets: the adapters that have plans of their own beside the portable one, which runs on all: names of `sg.web.TARGETS`, or
+    targets by names of yours, the best first. A page takes the first that its adapter allows, and fetches no other. By default
+    ("desktop",): GPUs of desktops, with more storage buffers and workgroup memory, and unrolled loops. "subgroups" is for software
+    adapters with subgroups of eight or more. Each plan takes about half the time of an export without any, which is `targets=()`; one that is like
+    those before it is not written.
     Returns the folder. Export overwrites an existing folder file by file.
-    Raises WebError for invalid file names and data that do not fit, CompileError for a step that cannot be exported (see
+    Raises WebError for invalid file names, data that do not fit and unknown targets, CompileError for a step that cannot be exported (see
     `CompiledStep.portable`).
 
     >>> import tempfile
@@ -80,7 +88,9 @@ def export(
         raise WebError(f"[export] there is no page {page!r}; choose of {', '.join(PAGES)}.")
     if not isinstance(step, sg.CompiledStep):
         raise WebError(f"[export] the step is a {type(step).__name__}. Hint: sg.compile(step).")
+    wanted = plans.chosen(plans.DEFAULT if targets is None else targets)
     parts = {"step": step.portable(*args, **kwargs)}
+    others = {"step": {k: step.planned_for(target, *args, **kwargs).plan for k, target in wanted.items()}}
     beside = {"step": step.node_by_node(*args, **kwargs)}
     for name, (function, *given) in (programs or {}).items():
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in (*parts, "page"):
@@ -88,7 +98,9 @@ def export(
                 f"[export] a program cannot be called {name!r}: give a name of small letters, another for each."
             )
         parts[name] = function.portable(*given)
+        others[name] = {k: function.planned_for(target, *given).plan for k, target in wanted.items()}
         beside[name] = function.node_by_node(*given)
+    compiled = {name: part.plan for name, part in parts.items()}
     known: dict[int, Any] = {}
     state: dict[Key, np.ndarray] = {}
     for name, part in (*parts.items(), *beside.items()):
@@ -100,8 +112,13 @@ def export(
     _check_data(parts["step"].arguments, data or {})
     site = Path(folder)
     site.mkdir(parents=True, exist_ok=True)
-    for name, part in parts.items():
-        (site / f"{name}.json").write_text(_compact(part.to_json(STATE)), encoding="utf-8")
+    found = {
+        name: plans.Program(
+            part, {k: plans.like(k, plan, compiled[name], part.plan) for k, plan in others[name].items()}
+        )
+        for name, part in parts.items()
+    }
+    plans.write(site, plans.documents(found, STATE))
     (site / STATE).write_bytes(state_bytes(state))
     for name in parts:
         (site / f"{name}.cpu.js").unlink(missing_ok=True)  # of an earlier export
@@ -150,18 +167,6 @@ _COMMENTS = re.compile(  # of type checkers, and within the code; heads of files
     r"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n|/\*\*(?:(?!\*/).)*\*/ ?|^[ \t]+// [^\n]*\n|(?<=[;{},()]) // [^\n]*",
     re.MULTILINE | re.DOTALL,
 )
-
-
-def _compact(document: str) -> str:
-    """The same document without blanks and without the kernels' indentation and comments, and fewer blanks within. Lines keep their
-    numbers."""
-    found = json.loads(document)
-    for kernel in found["plan"]["kernels"]:
-        text = re.sub(r"^ +|^ *//.*", "", kernel["source"], flags=re.MULTILINE)
-        text = re.sub(r"(?<=\blet )(\w+) = |(?<=[]]) = ", r"\1=", text)
-        text = re.sub(r"(?<=[\w)\]]) ([-/]) (?=[\w(])", r"\1", text)
-        kernel["source"] = re.sub(r"(?<=[,;{}*+]) | (?=[{}*+])", "", text)
-    return json.dumps(found, separators=(",", ":"))
 
 
 def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarray]) -> None:
