@@ -19,6 +19,13 @@ class Memory {
   options = {};
   /** @type {any} */ device = null;
 
+  /** The names and the state of every plan are those of the portable one. */
+  async suitable() {
+    return [null];
+  }
+
+  abandon() {}
+
   open() {
     const write = (/** @type {Uint32Array} */ buffer, /** @type {number} */ _, /** @type {Numbers} */ data) =>
       new Uint8Array(buffer.buffer).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
@@ -59,12 +66,12 @@ export class CpuProgram extends Program {
     return super.load(url, { ...options, share: options.share ?? /** @type {any} */ ({ _session: new Memory() }) });
   }
 
-  /** @param {any} tensors @param {any} onkernel */
-  async _join(tensors, onkernel) {
+  /** @param {any} tensors */
+  async _enter(tensors) {
     const address = new URL(this._address);
     address.pathname = address.pathname.replace(/\.json$/, ".cpu.js");
     this.#source = [await import(address.href), tensors];
-    await super._join(tensors, onkernel);
+    await super._enter(tensors);
   }
 
   /** Nothing compiles: the module gets the arrays that all programs share. */

@@ -17,7 +17,7 @@ async function main() {
   remote.on("kernel", ({ compiled, of }) => loading && say(`Compiling for this GPU: ${compiled} of ${of} kernels …`));
   const [{ start }, info] = await Promise.all([
     import(new URL(`${page.page}.js`, import.meta.url).href),
-    remote.call("load", base, page, { timestamps: true, on: page.page === "compare" ? "GPU" : wish("on", "") }),
+    remote.call("load", base, page, { timestamps: true, on: page.page === "compare" ? "GPU" : wish("on", ""), plan: wish("plan", "") || undefined }),
   ]);
   loading = false;
   say("");

@@ -1,11 +1,9 @@
 // Where the programs of a page run: on the GPU, or on the CPU in plain JavaScript. In: the page's programs. Out: programs by name, and
 // how long a step takes. Each place has parameters and state of its own; a program adopts those of another place.
 
-import { Program } from "./runtime.js";
+import { Program, isSoftware as isProgram } from "./runtime.js";
 
 /** @typedef {import("./runtime.js").Options} Options */
-
-const SOFTWARE = /swiftshader|llvmpipe|lavapipe|softpipe|basic render/i;
 
 export class Place {
   /** @type {Record<string, Program>} */ programs = {};
@@ -53,6 +51,5 @@ export class Place {
 /** Whether the browser's GPU is a program on the CPU. */
 export async function isSoftware() {
   const adapter = await globalThis.navigator?.gpu?.requestAdapter({ powerPreference: "high-performance" }).catch(() => null);
-  const { vendor = "", architecture = "", description = "", isFallbackAdapter = false } = /** @type {any} */ (adapter?.info ?? {});
-  return Boolean(isFallbackAdapter || SOFTWARE.test(`${vendor} ${architecture} ${description}`));
+  return Boolean(adapter && isProgram(adapter));
 }

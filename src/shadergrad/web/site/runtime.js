@@ -11,15 +11,23 @@
 /** @typedef {Float32Array | Int32Array | Uint32Array} Numbers */
 /** @typedef {Numbers | ArrayLike<number> | number | boolean} Given */
 /** @typedef {{role: string, name: string, shape: number[], dtype: string, aliases: number | null, slot: number | null, bound: number}} Spec */
-/** @typedef {{name: string, access: string[], source: string, origin: string}} Kernel */
+/** @typedef {{name: string, access: string[], source: string, origin: string, digest?: string}} Kernel */
 /** @typedef {{kernel: number, buffers: number[], grid: number[], offsets: number[]}} Dispatch */
-/** @typedef {{target: Record<string, any>, buffers: Spec[], kernels: Kernel[], dispatches: Dispatch[], inputs: number[], outputs: number[], slots: number[]}} Plan */
-/** @typedef {{format: number, plan: Plan, faults: string[], state: string | null, weights: string[]}} Exported */
+/** `name` is the one that it has in its manifest, or "portable". @typedef {{name: string, target: Record<string, any>, buffers: Spec[], kernels: Kernel[], dispatches: Dispatch[], inputs: number[], outputs: number[], slots: number[]}} Plan */
+/**
+ * What a plan asks of a device beyond WebGPU's least: features, limits by WebGPU's names, the least and the largest size of subgroups,
+ * and whether it is for software adapters, or for GPUs, and for phones.
+ * @typedef {{features: string[], limits: Record<string, number>, subgroups?: [number, number], software: boolean, phones: boolean}} Requires
+ */
+/** A plan in files of its own: plan, and kernels that it shares. @typedef {{name: string, plan: string, kernels: string[], requires: Requires}} Manifest */
+/** `plans` are those for devices that grant more than `plan` needs, the best first; `digests` name the kernels of `plan`. @typedef {{format: number, plan: Plan, plans?: Manifest[], digests?: string[], faults: string[], state: string | null, weights: string[]}} Exported */
 /** @typedef {{reason: string, stepsLost: number}} Loss */
 /**
  * @typedef {object} Options
  * @property {string | ArrayBuffer | null} [state] the state to begin with: an address or a file; by default the exported one
  * @property {Program} [share] another program on whose device, and with whose parameters and state, this one works
+ * @property {string} [plan] run the plan of this name ("portable" is always there), whatever else the GPU allows, or fail; by default the
+ *   best that it allows
  * @property {number} [inFlight] steps that may be under way at once (32)
  * @property {number} [keepEvery] milliseconds after which the state is copied to the host, to go on from when the GPU is lost
  * @property {boolean} [timestamps] measure the GPU's time of each step where the browser allows it: `gpuTime`
@@ -60,8 +68,17 @@ export class ShadergradError extends Error {
   name = "ShadergradError";
 }
 
+// names of adapters that are programs on the CPU
+const SOFTWARE = /swiftshader|llvmpipe|lavapipe|softpipe|basic render/i;
+const PHONE = /android|iphone|mobile/i;
+
 /** There is no GPU that could run the plan: no WebGPU, no adapter, or one that is too small. */
 export class NoGpuError extends ShadergradError {}
+
+/** Whether an adapter is a program on the CPU. @param {any} adapter */
+export function isSoftware({ info, isFallbackAdapter }) {
+  return Boolean(isFallbackAdapter || info?.isFallbackAdapter || SOFTWARE.test(`${info?.vendor} ${info?.architecture} ${info?.description}`));
+}
 
 /** @param {Spec} spec */
 export const keyOf = (spec) => `${spec.role}/${spec.name}`;
@@ -182,16 +199,18 @@ class Session {
   closed = false;
   copying = false;
   copied = performance.now();
+  /** What the device is asked for. @type {Record<string, number>} */ needs = {};
+  /** @type {string[]} */ features = [];
+  /** @type {any} */ found = null;
 
-  /** @param {Options} options @param {Plan} plan */
-  constructor(options, plan) {
+  /** @param {Options} options */
+  constructor(options) {
     this.options = options;
-    this.needs = needsOf(plan);
     this.device = /** @type {any} */ (null);
   }
 
-  /** Opens a device, at first and after a loss. */
-  async open() {
+  /** The browser's adapter; each gives one device. @returns {Promise<GPUAdapter>} */
+  async request() {
     const gpu = globalThis.navigator?.gpu;
     if (!gpu)
       throw new NoGpuError(
@@ -199,16 +218,44 @@ class Session {
       );
     const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
     if (!adapter) throw new NoGpuError("[load] WebGPU is there, but the browser gives no GPU. chrome://gpu says why.");
+    this.found = adapter;
     this.adapter = adapter.info?.description || [adapter.info?.vendor, adapter.info?.architecture].filter(Boolean).join(" ");
+    return adapter;
+  }
+
+  /**
+   * Of a program's plans those that suit, the best first, and at last null: the portable one. A device that is open is asked, not its adapter.
+   * @param {Manifest[]} manifests @returns {Promise<(Manifest | null)[]>}
+   */
+  async suitable(manifests) {
+    const wished = this.options.plan;
+    const known = manifests.find(({ name }) => name === wished);
+    await this.reopening;
+    if (wished === "portable" || (wished ? !known && this.device : !manifests.length)) return [null];
+    if (wished && !known)
+      throw new ShadergradError(`[load] there is no plan ${wished}; there are: ${[...manifests.map((m) => m.name), "portable"].join(", ")}.`);
+    const adapter = this.found ?? (await this.request());
+    const why = (/** @type {Manifest} */ { requires }) => unsuitable(requires, this.device ?? adapter, adapter);
+    if (known && why(known)) throw new NoGpuError(`[load] the plan ${wished} does not suit this GPU: ${why(known)}.`);
+    return known ? [known] : [...manifests.filter((m) => !why(m)), null];
+  }
+
+  /** Opens a device, at first and after a loss. */
+  async open() {
+    const adapter = await this.request();
+    for (const { plan, _requires: requires } of this.programs) {
+      const why = requires && unsuitable(requires, adapter, adapter);
+      if (why) throw new NoGpuError(`[load] the plan ${plan.name} does not suit this GPU: ${why}.`);
+    }
     for (const [name, need] of Object.entries(this.needs)) checkLimit(adapter, name, need);
     const timing = this.options.timestamps && adapter.features.has("timestamp-query");
     this.device = await adapter.requestDevice({
       requiredLimits: this.needs,
-      requiredFeatures: timing ? ["timestamp-query"] : [],
+      requiredFeatures: /** @type {GPUFeatureName[]} */ ([...this.features, ...(timing ? ["timestamp-query"] : [])]),
     });
     const device = this.device;
     device.addEventListener("uncapturederror", (event) => {
-      this.error ??= /** @type {GPUUncapturedErrorEvent} */ (event).error.message;
+      if (this.device === device) this.error ??= /** @type {GPUUncapturedErrorEvent} */ (event).error.message;
     });
     device.lost.then((info) => {
       if (this.closed || this.device !== device) return;
@@ -221,10 +268,29 @@ class Session {
     }
   }
 
-  /** @param {string} reason */
+  /** Gives a device back that does not run a plan. */
+  abandon() {
+    const { device } = this;
+    [this.device, this.error] = [/** @type {any} */ (null), null];
+    device?.destroy();
+  }
+
+  /** On another device, which may be another GPU's: then the portable plans go on, if the others do not run there. @param {string} reason */
   async reopen(reason) {
-    await this.open();
-    for (const program of this.programs) await program._resolve();
+    const again = async () => {
+      await this.open();
+      for (const program of this.programs) await program._resolve();
+    };
+    await again().catch(async (error) => {
+      const special = [...this.programs].filter((program) => program.plan.name !== "portable");
+      if (!special.length || this.options.plan) throw error;
+      this.abandon();
+      [this.needs, this.features] = [{}, []];
+      for (const program of special) program._refuse(error);
+      for (const { plan } of this.programs)
+        for (const [name, need] of Object.entries(needsOf(plan))) this.needs[name] = Math.max(this.needs[name] ?? 0, need);
+      await again();
+    });
     let stepsLost = 0;
     for (const program of this.programs) stepsLost += program._goBack();
     this.error = null;
@@ -298,6 +364,50 @@ class Session {
   }
 }
 
+/**
+ * Why a plan does not suit a device, or one that its adapter would give; "" where it does.
+ * @param {Requires} requires @param {any} device @param {any} adapter
+ */
+function unsuitable({ features, limits, subgroups, software, phones }, device, adapter) {
+  const lacking = features.filter((name) => !device.features.has(name));
+  if (lacking.length) return `it lacks ${lacking.join(", ")}`;
+  for (const [name, need] of Object.entries(limits)) if (!(device.limits[name] >= need)) return `${name} is ${device.limits[name]}, the plan needs ${need}`;
+  const { subgroupMinSize: least, subgroupMaxSize: most } = adapter.info ?? {};
+  if (subgroups && !(least >= subgroups[0] && most <= subgroups[1]))
+    return `its subgroups have ${least} to ${most} threads, the plan needs ${subgroups.join(" to ")}`;
+  if (software !== isSoftware(adapter)) return software ? "it is no software adapter" : "it is a software adapter";
+  return !phones && PHONE.test(globalThis.navigator?.userAgent ?? "") ? "it is a phone's" : "";
+}
+
+/** Refuses what is no list of manifests. @param {any} manifests @param {URL} address @returns {Manifest[]} */
+function checked(manifests, address) {
+  const texts = (/** @type {any} */ list) => Array.isArray(list) && list.every((x) => typeof x === "string");
+  const numbers = (/** @type {any} */ map) => map && Object.values(map).every(Number.isInteger);
+  const isOne = (/** @type {any} */ { name, plan, kernels, requires: r } = {}) =>
+    texts([name, plan]) && texts(kernels) && texts(r?.features) && numbers(r.limits) && typeof r.software === "boolean" && typeof r.phones === "boolean" &&
+    (r.subgroups === undefined || (r.subgroups?.length === 2 && numbers(r.subgroups)));
+  if (!Array.isArray(manifests) || !manifests.every((m) => m && isOne(m))) throw new ShadergradError(`[load] ${address} has a manifest of a plan that is none.`);
+  return manifests;
+}
+
+/** What goes into a plan and comes out, which is the same for all plans of a program. @param {Plan} plan */
+const interfaceOf = ({ buffers, inputs, outputs }) =>
+  [inputs, outputs].map((rows) => rows.map((row) => [keyOf(buffers[row]), buffers[row].dtype, buffers[row].shape].join()).join(";")).join("|");
+
+/** The plan of a manifest. @param {Manifest} manifest @param {Exported} exported @param {URL} address @returns {Promise<Plan>} */
+async function planOf({ name, plan: file, kernels: shared }, exported, address) {
+  const files = await Promise.all([file, ...shared].map(async (path) => (await fetched(new URL(path, address))).json().catch(() => null)));
+  const own = (exported.digests ?? []).map((digest, k) => [digest, exported.plan.kernels[k]?.source]);
+  const sources = Object.assign({}, ...files.map((x) => x?.sources), Object.fromEntries(own));
+  try {
+    const { plan } = files[0];
+    const kernels = plan.kernels.map((/** @type {Kernel} */ kernel) => ({ ...kernel, source: sources[kernel.digest ?? ""] }));
+    const whole = files.every((x) => x.format === FORMAT) && kernels.every((/** @type {Kernel} */ { source }) => typeof source === "string");
+    if (whole && interfaceOf(plan) === interfaceOf(exported.plan)) return { ...plan, kernels, name };
+  } catch {} // it is told below
+  throw new ShadergradError(`[load] ${file} is not the plan ${name} of ${address}. Hint: export again, and reload.`);
+}
+
 /** What a plan asks of a device beyond the least. @param {Plan} plan @returns {Record<string, number>} */
 function needsOf(plan) {
   /** @type {Record<string, number>} */
@@ -326,6 +436,13 @@ export class Program {
   steps = 0;
   /** Milliseconds that the GPU took for the step that came back last; null where the browser does not say. @type {number | null} */
   gpuTime = null;
+  /** Plans that the GPU was to run and refused, and why; `plan` is the one that runs. @type {{plan: string, reason: string}[]} */
+  refused = [];
+  /** The plan that runs. @type {Plan} */ plan = /** @type {any} */ (null);
+  /** The arguments of a run, by name. @type {Map<string, number>} */ _arguments = new Map();
+  /** The results of a run, by name. @type {Map<string, number>} */ _results = new Map();
+  _faulting = -1;
+  /** @type {Requires | null} */ _requires = null;
   _kept = 0;
   /** @type {URL} */ _address = /** @type {any} */ (null);
   /** @type {GPUBuffer[]} */ #buffers = [];
@@ -337,16 +454,22 @@ export class Program {
   /** @type {((value: unknown) => void)[]} */ #waiting = [];
   /** @type {{query: GPUQuerySet, buffer: GPUBuffer} | null} */ #clock = null;
   #underWay = 0;
+  /** @type {Record<number, string>} */ #keys = {};
 
   /** @param {Exported} exported @param {Session} session */
   constructor(exported, session) {
     this._exported = exported;
-    this.plan = exported.plan;
     this._session = session;
-    const rows = this.plan.buffers;
-    /** The arguments of a run, by name. @type {Map<string, number>} */
+    this._take({ ...exported.plan, name: "portable" });
+  }
+
+  /** Runs this plan from now on. @param {Plan} plan @param {Requires | null} [requires] */
+  _take(plan, requires = null) {
+    this.plan = plan;
+    this._requires = requires;
+    const rows = plan.buffers;
+    this.#keys = Object.fromEntries(plan.inputs.filter((row) => rows[row].role !== "argument").map((row) => [row, keyOf(rows[row])]));
     this._arguments = new Map(this.plan.inputs.filter((row) => rows[row].role === "argument").map((row) => [rows[row].name, row]));
-    /** The results of a run, by name. @type {Map<string, number>} */
     this._results = new Map(
       this.plan.outputs.filter((row) => rows[row].role === "result").map((row) => [shortName(rows[row].name), row]),
     );
@@ -364,11 +487,32 @@ export class Program {
       throw new ShadergradError(`[load] ${address} is no plan of format ${FORMAT}. Hint: export it again with the same version as runtime.js.`);
     const beside = options.state === undefined ? exported.state : options.state;
     const file = typeof beside === "string" ? await (await fetched(new URL(beside, address))).arrayBuffer() : beside;
-    const session = options.share?._session ?? new Session(options, exported.plan);
+    const session = options.share?._session ?? new Session(options);
     const program = new this(exported, session);
     program._address = address;
-    await program._join(file ? readTensors(file) : new Map(), options.onkernel);
+    const manifests = checked(exported.plans ?? [], address);
+    await program._enter(file ? readTensors(file) : new Map());
+    for (const manifest of await session.suitable(manifests)) {
+      if (manifest) program._take(await planOf(manifest, exported, address), manifest.requires);
+      if (!session.device) [session.needs, session.features] = [{ ...needsOf(program.plan), ...manifest?.requires.limits }, manifest?.requires.features ?? []];
+      try {
+        await program._begin(options.onkernel);
+        break;
+      } catch (error) {
+        if (!manifest || session.options.plan) throw error;
+        if (!options.share) session.abandon();
+        program._refuse(/** @type {Error} */ (error));
+      }
+    }
     return program;
+  }
+
+  /** Goes on with the portable plan, and says so. @param {Error} error of the device */
+  _refuse(error) {
+    const plan = this.plan.name;
+    this.refused.push({ plan, reason: error.message });
+    console.warn(`[load] the GPU refuses the plan ${plan}, and another is tried: ${error.message}`);
+    this._take({ ...this._exported.plan, name: "portable" });
   }
 
   /** Names, shapes and dtypes of the arguments that `run` takes. */
@@ -635,20 +779,19 @@ export class Program {
 
   // -- building
 
-  /** @type {Record<number, string>} */ #keys = {};
-
-  /** Takes its place among the programs of a session. @param {ReturnType<typeof readTensors>} tensors @param {Options["onkernel"]} onkernel */
-  async _join(tensors, onkernel) {
-    const { held, programs } = this._session;
+  /** Takes its parameters and state into the session, or finds them there. @param {ReturnType<typeof readTensors>} tensors */
+  async _enter(tensors) {
+    const { held } = this._session;
     const rows = this.plan.buffers;
     /** @type {Held[]} */
     const fresh = [];
     const changed = new Set(this.plan.outputs.map((row) => keyOf(rows[row])));
+    await this._session.reopening;
+    this.#check();
     for (const row of this.plan.inputs) {
       const spec = rows[row];
       if (spec.role === "argument") continue;
       const known = held.get(keyOf(spec));
-      this.#keys[row] = keyOf(spec);
       if (known) known.changes ||= changed.has(keyOf(spec));
       else {
         const found = tensors.get(keyOf(spec));
@@ -657,15 +800,24 @@ export class Program {
         fresh.push({ key: keyOf(spec), spec, latest, changes: changed.has(keyOf(spec)), buffer: /** @type {any} */ (null) });
       }
     }
-    for (const h of fresh) held.set(h.key, h);
-    if (this._session.device) {
-      await this._session.reopening;
-      for (const [name, need] of Object.entries(needsOf(this.plan))) checkLimit(/** @type {any} */ (this.device), name, need);
-      for (const h of fresh) {
-        h.buffer = this._session.buffer(h.spec.bound);
-        this.device.queue.writeBuffer(h.buffer, 0, /** @type {BufferSource} */ (h.latest));
-      }
-    } else await this._session.open();
+    for (const h of fresh) {
+      held.set(h.key, h);
+      if (!this._session.device) continue; // it gets them when it is opened
+      h.buffer = this._session.buffer(h.spec.bound);
+      this.device.queue.writeBuffer(h.buffer, 0, /** @type {BufferSource} */ (h.latest));
+    }
+  }
+
+  /** Whether the open device is large enough. */
+  #check() {
+    if (this.device) for (const [name, need] of Object.entries(needsOf(this.plan))) checkLimit(/** @type {any} */ (this.device), name, need);
+  }
+
+  /** Gets its kernels onto the session's device. @param {Options["onkernel"]} onkernel */
+  async _begin(onkernel) {
+    const { programs } = this._session;
+    if (this._session.device) this.#check();
+    else await this._session.open();
     await this._session.doing(() => this._resolve(onkernel));
     programs.add(this);
   }

@@ -6,7 +6,7 @@
 /**
  * noGpu: why the step cannot run on the GPU. choice: whether it can run on the CPU, too. compiling: how many kernels the GPU has
  * compiled beside a training on the CPU. paces: milliseconds of a step.
- * @typedef {{place: "GPU" | "CPU", adapter: string, noGpu: string, choice: boolean, compiling: string | null, paces: {GPU: number | null, CPU: number | null}, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info
+ * @typedef {{place: "GPU" | "CPU", adapter: string, noGpu: string, plan: string, refused: string, choice: boolean, compiling: string | null, paces: {GPU: number | null, CPU: number | null}, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info
  */
 
 const MOST_POINTS = 4000;
@@ -258,13 +258,18 @@ export class Chart {
 }
 
 /** Where a step runs, and why, in a sentence. @param {Info} info */
-function whereabouts({ place, adapter, noGpu, choice, compiling, paces }) {
+function whereabouts({ place, adapter, noGpu, refused, choice, compiling, paces }) {
   const cpu = "The step runs on the CPU, in plain JavaScript";
   if (noGpu) return `${cpu}: ${noGpu}`;
   if (compiling !== null) return `${cpu}, while the GPU's kernels compile${compiling ? `: ${compiling}` : ""}.`;
   const both = paces.GPU !== null && paces.CPU !== null;
   if (place === "CPU") return both ? `${cpu}: ${short(Number(paces.CPU), 2)} ms a step there, ${short(Number(paces.GPU), 2)} ms on the GPU (${adapter}).` : `${cpu}.`;
-  return both ? `The step runs on the GPU: ${short(Number(paces.GPU), 2)} ms a step there, ${short(Number(paces.CPU), 2)} ms on the CPU.` : choice ? "The step runs on the GPU." : "";
+  const told = both
+    ? `The step runs on the GPU: ${short(Number(paces.GPU), 2)} ms a step there, ${short(Number(paces.CPU), 2)} ms on the CPU.`
+    : choice
+      ? "The step runs on the GPU."
+      : "";
+  return refused ? `${told} The GPU refused a faster plan (${refused.trim()}).`.trim() : told;
 }
 
 /** The panel that every page has: curves, start, pause, step, reset, the learning rate, figures, files. */
@@ -329,7 +334,7 @@ export class Training {
     for (const name of [GPU_TIME, BUSY, DISPATCHES]) figures[name].parentElement?.toggleAttribute("hidden", !onGpu);
     figures[CPU_TIME].parentElement?.toggleAttribute("hidden", !onGpu || paces.CPU === null);
     if (paces.CPU !== null) figures[CPU_TIME].textContent = `${short(paces.CPU)} ms`;
-    figures["runs on"].textContent = onGpu ? `GPU: ${info.adapter || "unnamed"}` : "CPU: one thread";
+    figures["runs on"].textContent = onGpu ? `GPU: ${info.adapter || "unnamed"}${info.plan === "portable" ? "" : `, plan ${info.plan}`}` : "CPU: one thread";
   }
 
   /** The step goes on at the other place. */

@@ -94,6 +94,8 @@ const calls = {
       place: here.name,
       adapter: gpu.step?.adapter ?? "",
       noGpu,
+      plan: step.plan.name,
+      refused: gpu.step?.refused.map(({ plan, reason }) => `${plan}: ${reason.replace(/^\[\w+\] /, "")}`).join(" ") ?? "",
       choice: !noGpu && estimate < Infinity,
       compiling: compiling ? compiled : null,
       paces: { GPU: gpu.pace, CPU: cpu.pace },
