@@ -40,13 +40,13 @@ class Traits:
         (Direct3D's does), over components that other threads write.
     zeroes_slowly: every thread zeroes workgroup memory word by word, as WebGPU requires zeroed memory.
     slow_loads: a load takes as long as hundreds of multiplications, also from workgroup memory, because the driver loads for one
-        thread after the other. Subgroup shuffles cost almost nothing, and a load of 64 bits takes no longer than one of 32. A
-        workgroup executes both sides of every branch.
+        thread after the other. Subgroup shuffles cost almost nothing. A workgroup executes both sides of every branch.
     shuffled_from: where loads are dear, larger matrix multiplications (in multiplications) share loads within a subgroup.
     branches_up_to: where loads are dear, the most elements of a kernel that may share a dispatch with different kernels.
     winograd: 3x3 convolutions and their gradients use Winograd's algorithm (primitives/winograd.py) if its estimated time is below
         this multiple of the time of direct matrix multiplications. 0: none do, except large ones where loads are dear.
     counts_rounds: an invocation stops in silence once its loops have made 65,535 rounds together (compile/rounds.py).
+    wide_loads: shaders have integers of 64 bits, and a load of one takes no longer than one of 32 bits. Browsers have none.
     table: the file in compile/tables with the tiles measured on such adapters; "" for none.
     """
 
@@ -60,6 +60,7 @@ class Traits:
     branches_up_to: int = 1 << 16  # a map of 128 times as many takes 13 ms of a processor in software
     winograd: float = 0.0
     counts_rounds: bool = False
+    wide_loads: bool = False
     table: str = ""
     costs: Costs = Costs()
 
@@ -81,7 +82,7 @@ ROWS: Mapping[str, Traits] = {
         # for 0.64 to 0.7 (64), 0.43 for 0.76, 0.64 for 0.79 and 0.79 for 0.93 (32 to 64 channels)
         replace(NATIVE_TRAITS, name="discrete", winograd=1.0, table="discrete"),
         # a rasteriser on the processor whose vectors have at least eight lanes
-        replace(NATIVE_TRAITS, name="software", slow_loads=True, counts_rounds=True, table="software"),
+        replace(NATIVE_TRAITS, name="software", slow_loads=True, wide_loads=True, counts_rounds=True, table="software"),
         replace(NATIVE_TRAITS, name="narrow software", counts_rounds=True, table="software"),
     )
 }

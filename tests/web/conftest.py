@@ -18,6 +18,7 @@ import pytest
 
 import chromium as browsers
 from shadergrad.config import config
+from shadergrad.web import plans
 
 NO_BROWSER = "no Chromium"
 REMEDY = "install chromium (Debian: apt-get install chromium), and playwright from PyPI"
@@ -27,6 +28,14 @@ def missing(why: str, what: str = NO_BROWSER, remedy: str = REMEDY) -> NoReturn:
     if config.require_webgpu:
         pytest.fail(f"{what} ({why}), and SHADERGRAD_REQUIRE_WEBGPU=1: {remedy}.", pytrace=False)
     pytest.skip(f"{what}: {why}")
+
+
+@pytest.fixture(scope="package", autouse=True)
+def portable_plans() -> Iterator[None]:
+    """Exports have the plan that SwiftShader takes, and compile no others, unless a test names targets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "DEFAULT", ())
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ def choose(group: Group, target: Target, is_buffer: IsBuffer) -> Choice:
         tuple(parts),
         target.max_workgroups,
         checked=target.checked,
-        wide_loads=target.traits.slow_loads,
+        wide_loads=target.traits.slow_loads and target.traits.wide_loads,
         converts_halves=target.converts_halves,
     )
 
