@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -39,3 +40,6 @@ def test_a_page_takes_the_commonest_shape_of_a_streams_batches_and_says_so(tmp_p
 def test_every_recipe_is_a_page_that_trains_without_a_gpu_too(tmp_path: Path, name: str) -> None:
     export_recipe(name, recipes.find(name), tmp_path)
     assert (tmp_path / "step.cpu.js").is_file()
+    if name == "digits":
+        plans = json.loads((tmp_path / "step.json").read_text())["plans"]
+        assert [plan["name"] for plan in plans] == ["desktop"], "the default"

@@ -17,15 +17,16 @@ ROOT = Path(__file__).parents[2]
 WITHOUT_A_GPU = "Object.defineProperty(Navigator.prototype, 'gpu', {get: () => undefined})"
 USE = """import { CpuProgram } from "shadergrad-runtime/cpu";
 import { NoGpuError, Program, readTensors, writeTensors, type Options } from "shadergrad-runtime";
-const options: Options = { inFlight: 4, onlost: ({ reason, stepsLost }) => console.log(reason, stepsLost + 1) };
+const options: Options = { plan: "portable", inFlight: 4, onlost: ({ reason, stepsLost }) => console.log(reason, stepsLost + 1) };
 const program: Program = await Program.load("step.json", options);
 const results: Record<string, any> = await program.run({ x: [1, 2], y: new Int32Array(1) }, { results: ["loss"] });
+const told: string = program.plan.name + program.refused.map(({ plan, reason }) => plan + reason).join();
 // @ts-expect-error: a text is no argument of a run
 await program.run({ x: "1" });
 // @ts-expect-error: there is no such option
 await Program.load("step.json", { inflight: 4 });
 const onCpu: CpuProgram = await CpuProgram.load("step.json");
-export { NoGpuError, onCpu, readTensors, results, writeTensors };
+export { NoGpuError, onCpu, readTensors, results, told, writeTensors };
 """
 ROUND = """import { NoGpuError, Program, ShadergradError, readTensors, writeTensors } from "shadergrad-runtime";
 const file = writeTensors([{ name: "parameter/w", dtype: "float32", shape: [2], data: new Float32Array([1.5, -2]) }]);

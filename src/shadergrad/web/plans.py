@@ -297,6 +297,3 @@ def _features(kernel: Mapping[str, Any]) -> set[str]:
             f"[export] the kernel {kernel['name']} enables {unknown[0]}, of which no feature of WebGPU is known."
         )
     return {_FEATURES[name] for name in names}
-
-
-__all__ = ["DEFAULT", "FOLDER", "TARGETS", "Program", "chosen", "documents", "like", "write"]
