@@ -21,6 +21,7 @@ from . import (
     runtime,
     tensor,
     train,
+    web,
 )
 
 FAULTS: tuple[Fault, ...] = (
@@ -38,4 +39,5 @@ FAULTS: tuple[Fault, ...] = (
     *runtime.FAULTS,
     *tensor.FAULTS,
     *train.FAULTS,
+    *web.FAULTS,
 )
