@@ -13,7 +13,7 @@ export async function opened(base) {
   const loss = Object.values(await program.run(batches.next()))[0];
   const first = performance.now() - begun;
   const predict = page.programs.includes("predict") ? await Program.load(new URL("predict.json", base), { share: program }) : null;
-  return { program, predict, data, batches, first, losses: [loss], adapter: program.adapter };
+  return { program, predict, data, batches, first, losses: [loss], adapter: program.adapter, plan: program.plan.name };
 }
 
 /** @param {any} open @param {number} steps @returns {Promise<number>} milliseconds that they took */

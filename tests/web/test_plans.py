@@ -235,7 +235,7 @@ def test_damaged_manifests_and_plans_are_refused(folder: Path) -> None:
     cases: dict[str, dict[str, Any]] = {name: {"adapter": GPU, "edits": [edit]} for name, edit in wrong.items()}
     found = outcomes(folder, cases | {"missing": {"adapter": GPU, "missing": file}})
     for name, outcome in found.items():
-        texts = ("has a manifest of a plan that is none", "is not the plan desktop of", "cannot be loaded: status 404")
+        texts = ("has a manifest that is none", "is not the plan desktop of", "cannot be loaded: status 404")
         assert outcome.get("error", "").startswith("ShadergradError: [load] "), (name, outcome)
         assert any(text in outcome["error"] for text in texts), (name, outcome)
 

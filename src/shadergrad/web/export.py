@@ -40,7 +40,7 @@ PAGES = {  # and the scripts that each needs alone
 }
 STATE, DATA, PAGE = "state.safetensors", "data.safetensors", "page.json"
 ELSEWHERE = {*PLAYGROUND, "gallery.html"}  # files that no exported page needs
-API = "runtime.js"  # keeps the types in its comments, which pages of one's own use
+API = "runtime.js"  # keeps the types of what it exports in its comments, which pages of one's own use
 
 
 def export(
@@ -163,6 +163,7 @@ def _title_of(step: sg.CompiledStep) -> str:
     return "A training step" if name in ("", "<lambda>", "step") else name.strip("_").replace("_", " ").capitalize()
 
 
+_BLOCKS = re.compile(r"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n|/\*\*(?:(?!\*/).)*\*/ ?", re.MULTILINE | re.DOTALL)
 _COMMENTS = re.compile(  # of type checkers, and within the code; heads of files stay
     r"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n|/\*\*(?:(?!\*/).)*\*/ ?|^[ \t]+// [^\n]*\n|(?<=[;{},()]) // [^\n]*",
     re.MULTILINE | re.DOTALL,
@@ -181,6 +182,25 @@ def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarr
             )
 
 
+def _public(module: str) -> str:
+    """A module without the comments of what it does not export."""
+
+    def kept(found: re.Match[str]) -> str:
+        after = module[found.end() :]
+        is_public = re.match(r"export |  (?:(?:static|async|get) )*[a-z]\w*(?: =|\()", after) and _class_of(
+            module[: found.start()]
+        )
+        return found[0] if "@typedef" in found[0] or is_public or not found.start() else ""
+
+    return re.sub(r"^[ \t]*//[^\n]*\n", "", _BLOCKS.sub(kept, module), flags=re.MULTILINE)
+
+
+def _class_of(before: str) -> bool:
+    """Whether the class that a text leads into, if any, is exported."""
+    classes = re.findall(r"^(export )?class ", before, re.MULTILINE)
+    return not classes or bool(classes[-1])
+
+
 def _copy_site(site: Path, page: str) -> None:
     """Copies the files that all steps share, without those of other pages."""
     others = {name for other, names in PAGES.items() if other != page for name in names} | ELSEWHERE
@@ -188,7 +208,9 @@ def _copy_site(site: Path, page: str) -> None:
         for path in folder.iterdir():
             if path.name in others:
                 continue
-            if path.suffix == ".js" and path.name != API:
-                (site / path.name).write_text(_COMMENTS.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
+            if path.suffix == ".js":
+                text = path.read_text(encoding="utf-8")
+                short = _public(text) if path.name == API else _COMMENTS.sub("", text)
+                (site / path.name).write_text(short, encoding="utf-8")
             else:
                 shutil.copyfile(path, site / path.name)

@@ -118,7 +118,7 @@ def write(site: Path, documents: Mapping[str, str]) -> None:
     """Writes the files into a folder, and takes those of earlier exports from `plans/`."""
     folder = site / FOLDER
     for old in folder.glob("*.json"):
-        if re.fullmatch(r"[0-9a-f]{24}\.json", old.name) and f"{FOLDER}/{old.name}" not in documents:
+        if re.fullmatch(r"[0-9a-f]{16}\.json", old.name) and f"{FOLDER}/{old.name}" not in documents:
             old.unlink()
     if any(path.startswith(f"{FOLDER}/") for path in documents):
         folder.mkdir(exist_ok=True)
@@ -176,7 +176,7 @@ def _text(document: Any) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 # -- which plans there are
@@ -201,10 +201,15 @@ def _work(plan: Mapping[str, Any]) -> str:
 
 
 def _data(plan: Plan) -> dict[str, Any]:
-    """A plan as data, with its kernels' text as pages have it."""
+    """A plan as data, with its kernels' text as pages have it, and without what no runner needs."""
     data = json.loads(plan.to_json())
     for kernel in data["kernels"]:
         kernel["source"] = _compact(_enabling(kernel["source"]))
+        for key in ("primitive", "parameters", "choice"):  # of other devices, and for people
+            del kernel[key]
+    for buffer in data["buffers"]:
+        if buffer["role"] == "temporary":
+            buffer["name"] = ""
     return data
 
 

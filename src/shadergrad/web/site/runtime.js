@@ -386,7 +386,7 @@ function checked(manifests, address) {
   const isOne = (/** @type {any} */ { name, plan, kernels, requires: r } = {}) =>
     texts([name, plan]) && texts(kernels) && texts(r?.features) && numbers(r.limits) && typeof r.software === "boolean" && typeof r.phones === "boolean" &&
     (r.subgroups === undefined || (r.subgroups?.length === 2 && numbers(r.subgroups)));
-  if (!Array.isArray(manifests) || !manifests.every((m) => m && isOne(m))) throw new ShadergradError(`[load] ${address} has a manifest of a plan that is none.`);
+  if (!Array.isArray(manifests) || !manifests.every((m) => m && isOne(m))) throw new ShadergradError(`[load] ${address} has a manifest that is none.`);
   return manifests;
 }
 
@@ -438,7 +438,8 @@ export class Program {
   gpuTime = null;
   /** Plans that the GPU was to run and refused, and why; `plan` is the one that runs. @type {{plan: string, reason: string}[]} */
   refused = [];
-  /** The plan that runs. @type {Plan} */ plan = /** @type {any} */ (null);
+  /** The plan that runs. @type {Plan} */
+  plan = /** @type {any} */ (null);
   /** The arguments of a run, by name. @type {Map<string, number>} */ _arguments = new Map();
   /** The results of a run, by name. @type {Map<string, number>} */ _results = new Map();
   _faulting = -1;
@@ -816,10 +817,15 @@ export class Program {
   /** Gets its kernels onto the session's device. @param {Options["onkernel"]} onkernel */
   async _begin(onkernel) {
     const { programs } = this._session;
-    if (this._session.device) this.#check();
-    else await this._session.open();
-    await this._session.doing(() => this._resolve(onkernel));
-    programs.add(this);
+    programs.add(this); // a device lost meanwhile is opened again for it, too
+    try {
+      if (this._session.device) this.#check();
+      else await this._session.open();
+      await this._session.doing(() => this._resolve(onkernel));
+    } catch (error) {
+      programs.delete(this);
+      throw error;
+    }
   }
 
   /** After a loss: back to the last state that the host has. Returns how many steps that costs. */
