@@ -18,7 +18,7 @@ from dawn_front_end import FrontEnd
 from shadergrad import nn
 from shadergrad.drive import execute
 from shadergrad.plan import Plan
-from shadergrad.target import PORTABLE
+from shadergrad.target import NUMPY, PORTABLE
 from shadergrad.web.errors import WebError
 
 LARGE = {"maxStorageBuffersPerShaderStage": 10, "maxComputeWorkgroupStorageSize": 32768}
@@ -131,7 +131,7 @@ def test_unknown_targets_are_refused(tmp_path: Path) -> None:
         (("fast",), "there is no target 'fast'; choose of desktop, subgroups"),
         ("desktop", "is one name"),
         ({"portable": PORTABLE}, "cannot be called 'portable'"),
-        ({"numpy": sg.target.NUMPY}, "is one of numpy"),
+        ({"numpy": NUMPY}, "is one of numpy"),
     ]
     for targets, text in wrong:
         with pytest.raises(WebError, match=text):

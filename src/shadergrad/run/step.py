@@ -258,7 +258,8 @@ class CompiledStep(Generic[P, R]):
         """The same as `portable`, with a plan for another target: one with larger limits, or with features.
 
         >>> from dataclasses import replace
-        >>> sg.compile(lambda x: x + 1).planned_for(replace(sg.target.PORTABLE, max_storage_buffers=10), sg.ones(3)).plan
+        >>> from shadergrad.target import PORTABLE
+        >>> sg.compile(lambda x: x + 1).planned_for(replace(PORTABLE, max_storage_buffers=10), sg.ones(3)).plan
         Plan(wgsl: 1 kernel, 1 dispatch, 1 input, 1 output, 0 B of temporaries)
         """
         return self._planned(target, args, kwargs)
