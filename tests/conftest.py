@@ -18,7 +18,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -150,7 +149,18 @@ SLOW_ON_WEBGPU = frozenset({
     "test_with_a_weight_sums_of_uneven_parts_are_the_loss_of_the_batch",
 })  # fmt: skip
 
-# Whose kernels are long too: every n-th case on webgpu is run each time, the others with the slow tests.
+# Whose cases take long and are much alike: every n-th is run each time, the others with the slow tests.
+THINNED = {
+    "test_a_program_trains_on_the_device_as_on_pytorchs_cpu": 3,
+    "test_a_training_step_may_be_compiled_whole": 3,
+    "test_casts_are_as_many_as_pytorchs_and_gradients_equal": 3,
+    "test_every_parametrisation_trains_six_layers": 4,
+    "test_random_programs_mean_what_pytorch_says": 3,
+    "test_random_programs_mean_the_same_on_pytorchs_device": 3,
+    "test_random_programs_mean_the_same_on_webgpu": 3,
+    "test_random_steps_mean_the_same_as_forward_passes_of_compiled_modules": 3,
+}
+# The same of cases on webgpu, whose kernels are long.
 THINNED_ON_WEBGPU = {
     "test_attention_by_blocks_equals_pytorchs": 5,
     "test_fused_asynchronous_steps": 3,
@@ -181,14 +191,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=hours)
         items[:] = [item for item in items if item not in hours]
     met: Counter[str] = Counter()
+    met_on_webgpu: Counter[str] = Counter()
     for item in items:
-        parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+        name, parameters = getattr(item, "originalname", ""), getattr(getattr(item, "callspec", None), "params", {})
+        if met[name] % THINNED.get(name, 1):
+            item.add_marker(pytest.mark.slow)
+        met[name] += 1
         if parameters.get("device") == "webgpu" or "webgpu" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.webgpu)
-            name = getattr(item, "originalname", "")
-            if name in SLOW_ON_WEBGPU or met[name] % THINNED_ON_WEBGPU.get(name, 1):
+            if name in SLOW_ON_WEBGPU or met_on_webgpu[name] % THINNED_ON_WEBGPU.get(name, 1):
                 item.add_marker(pytest.mark.slow)
-            met[name] += 1
+            met_on_webgpu[name] += 1
             if item.nodeid.startswith(("tests/null/", "tests/processes/")):
                 folder = item.nodeid.rsplit("/", 1)[0]
                 raise pytest.UsageError(f"{item.nodeid} needs an adapter: {folder} has none, tests/device has.")

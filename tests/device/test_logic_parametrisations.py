@@ -164,7 +164,6 @@ SIX = [
 
 
 @pytest.mark.parametrize(("name", "mode", "init", "rate"), SIX)
-@pytest.mark.slow
 def test_every_parametrisation_trains_six_layers(name: str, mode: str, init: str, rate: float) -> None:
     def make() -> LogicNetwork:
         return LogicNetwork((BITS, *[600] * 6), "random", init, mode, seed=0, parametrisation=name)
