@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from shadergrad.recipes.logic.plots import convergence_plot
 from shadergrad.train.plots import training_curve
@@ -15,15 +16,16 @@ from shadergrad.train.plots import training_curve
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Every figure that is saved."""
+    """Every figure that is written to a file."""
     figures: list[Any] = []
-    save = Figure.savefig
+    write = FigureCanvasAgg.print_png
 
-    def spy(self: Figure, *args: Any, **kwargs: Any) -> None:
-        figures.append(self)
-        save(self, *args, **kwargs)
+    @wraps(write)  # matplotlib reads its signature
+    def spy(self: FigureCanvasAgg, *args: Any, **kwargs: Any) -> None:
+        figures.append(self.figure)
+        write(self, *args, **kwargs)
 
-    monkeypatch.setattr(Figure, "savefig", spy)
+    monkeypatch.setattr(FigureCanvasAgg, "print_png", spy)
     return figures
 
 
