@@ -162,11 +162,18 @@ THINNED = {
 }
 # The same of cases on webgpu, whose kernels are long.
 THINNED_ON_WEBGPU = {
+    "test_a_module_on_webgpu_equals_pytorchs": 3,
+    "test_a_step_equals_that_of_numpy": 3,
     "test_attention_by_blocks_equals_pytorchs": 5,
+    "test_every_share_of_a_board_gives_the_same": 5,
     "test_fused_asynchronous_steps": 3,
     "test_fused_steps_are_those_of_the_layers": 5,
     "test_keys_divided_into_shares_give_the_same": 5,
     "test_more_axes_and_fewer_equal_the_composed_form": 3,
+    "test_operations_are_pytorchs": 3,
+    "test_values_and_gradients_are_near_float64s": 2,
+    "test_webgpu_equals_torch_in_float32": 3,
+    "test_webgpu_gives_what_the_cpu_gives": 3,
 }
 
 
