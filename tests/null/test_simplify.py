@@ -15,7 +15,7 @@ import pytest
 
 from shadergrad.compile import attention, convolution, lower, order, simplify
 from shadergrad.compile.rewrite import Rewriter
-from shadergrad.dtypes import DType, bool_, float32, int32, uint8, uint32
+from shadergrad.dtypes import DType, bool_, float32, int32, int64, uint8, uint32
 from shadergrad.graph import build
 from shadergrad.graph.leaves import Constant, Detach, Iota, Placeholder, Variable
 from shadergrad.graph.node import Node, make, topological
@@ -582,7 +582,7 @@ def test_split_long_contractions_keeps_the_value(k: int) -> None:
     np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("dtype", [int32, uint32], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [int32, int64], ids=lambda d: d.name)
 @pytest.mark.parametrize(("shape", "axis", "size"), [((7,), 0, 3), ((4, 5), 0, 6), ((4, 5), 1, 2), ((2, 3, 4), 1, 5)])
 def test_scatter_to_sum_adds_each_element_once(shape: tuple[int, ...], axis: int, size: int, dtype: DType) -> None:
     graph = Graph()
