@@ -112,16 +112,10 @@ def webgpu() -> str:
 # Whose cases on webgpu take more than 5 s where a software adapter compiles their kernels.
 SLOW_ON_WEBGPU = frozenset({
     "test_a_compiled_model_trains_as_on_pytorchs_cpu",
-    "test_a_compiled_training_step_equals_that_of_the_layers",
     "test_a_model_trains_as_on_pytorchs_cpu",
     "test_a_file_of_huggingfaces_gives_pytorchs_logits_and_gradients",
     "test_a_process_that_exits_amid_work_exits_quietly",
     "test_a_program_trains_as_in_pytorch_on_webgpu",
-    "test_a_run_resumed_with_another_engine_draws_the_masks_of_the_run_never_stopped",
-    "test_a_run_that_changes_its_engine_goes_on_as_if_it_had_not",
-    "test_a_run_writes_losses_circuit_pictures_and_report",
-    "test_an_engine_has_the_gradients_and_ten_losses_of_the_shaders",
-    "test_an_engine_has_the_gradients_and_the_losses_of_the_shaders",
     "test_cells_computed_together",
     "test_convolution_on_webgpu",
     "test_engines_that_take_turns_continue_the_curve",
@@ -133,9 +127,7 @@ SLOW_ON_WEBGPU = frozenset({
     "test_loss_and_gradients_are_those_of_the_twin_in_pytorch",
     "test_multihead_attention_without_weights_equals_that_with",
     "test_numpys_gradients_are_those_of_the_masks_that_the_shaders_drew",
-    "test_pytorchs_masks_are_drawn_with_the_same_probability_and_follow_the_seed",
     "test_text_for_browsers_gives_the_same",
-    "test_the_benchmark_shows_each_engine_and_pytorch",
     "test_the_calls_of_attention",
     "test_the_default_run_reaches_97_percent",
     "test_the_first_losses_of_life_are_those_of_the_reference",
@@ -146,7 +138,6 @@ SLOW_ON_WEBGPU = frozenset({
     "test_training_is_the_same",
     "test_views_of_one_array_are_read_and_written_in_place",
     "test_webgpu_follows_the_cpu_for_50_steps",
-    "test_with_a_weight_sums_of_uneven_parts_are_the_loss_of_the_batch",
 })  # fmt: skip
 
 # Whose cases take long and are much alike: every n-th is run each time, the others with the slow tests.

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from shadergrad.as_torch.stand_ins import stand_ins
+from shadergrad.errors import ArgumentError
 
 OURS = stand_ins()["torch"]
 
@@ -126,3 +127,14 @@ def test_types_of_storages_refuse_what_they_cannot_hold() -> None:
         OURS.ones(2).storage()["a"]
     x = OURS.ones(2)
     assert repr(x.storage()).startswith(" 1.0\n 1.0\n[shadergrad.TypedStorage(dtype=float32, device=cpu)")
+
+
+@pytest.mark.parametrize(("interpolation", "padding"), [(3, 0), (-1, 0), (0, 3), (0, -1)])
+def test_a_number_that_is_no_mode_of_a_grid_is_refused(interpolation: int, padding: int) -> None:
+    with pytest.raises(ArgumentError, match="Hint: each is 0, 1 or 2"):
+        OURS.grid_sampler(OURS.ones(1, 1, 2, 2), OURS.zeros(1, 2, 2, 2), interpolation, padding, False)
+
+
+def test_a_storage_of_several_arguments_is_refused() -> None:
+    with pytest.raises(TypeError, match="takes a size or a sequence of elements, not 2 arguments"):
+        OURS.FloatStorage(1, 2)

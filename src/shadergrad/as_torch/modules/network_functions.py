@@ -216,7 +216,11 @@ def ctc_loss(
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """F.grid_sample, whose modes are numbers: bilinear, nearest, bicubic; zeros, border, reflection."""
+    """F.grid_sample, whose modes are numbers: bilinear, nearest, bicubic; zeros, border, reflection. ArgumentError for another."""
+    if not (0 <= interpolation_mode < len(_GRID_MODES) and 0 <= padding_mode < len(_GRID_PADDINGS)):
+        raise ArgumentError(
+            f"grid_sampler(): there is no interpolation_mode {interpolation_mode} with padding_mode {padding_mode}. Hint: each is 0, 1 or 2."
+        )
     return F.grid_sample(input, grid, _GRID_MODES[interpolation_mode], _GRID_PADDINGS[padding_mode], align_corners)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...dtypes import DType, default_dtype, named_dtype
+from ...errors import ArgumentTypeError
 from ...pytorch_files.names import STORAGES
 from ...tensor import tensor, zeros
 from ...tensor.storage_handles import StorageHandle, TypedStorage
@@ -19,7 +20,11 @@ class StorageType(type):
 
     def __call__(cls, *args: Any, dtype: Any = None, device: Any = None) -> Any:
         kind = cls.kind or dtype or default_dtype()
-        (given,) = args or ([],)
+        if len(args) > 1:
+            raise ArgumentTypeError(
+                f"{cls.__name__}() takes a size or a sequence of elements, not {len(args)} arguments."
+            )
+        given = args[0] if args else []
         made = (
             zeros(given, dtype=kind, device=device)
             if isinstance(given, int)
