@@ -130,7 +130,7 @@ def _gather(w: Puller, p: Gather, node: Node, index: Indices) -> str:
     if w.is_vector(position):
         return w.lane_by_lane(node, index)
     w.count(1)
-    inside, condition = w.position(position, positions.dtype, x.shape[p.axis])
+    inside, condition = w.position(position, x.shape[p.axis])
     value = w.pull(x, (*index[: p.axis], inside, *index[p.axis + 1 :]))
     return w.choose([condition], value, w.literal(0, node.dtype), node.dtype)
 
@@ -139,7 +139,7 @@ def _in_range(w: Puller, p: InRange, node: Node, index: Indices) -> str:
     position = w.pull(node.inputs[0], index)
     # not lane_by_lane: where a product's tile gives the value, its index has no lane to take apart
     for part in (f"{position}.{c}" for c in "xyzw") if w.is_vector(position) else (position,):
-        w.report(p.fault, part, node.dtype, p.size, p.low)
+        w.report(p.fault, part, p.size, p.low)
     return position
 
 

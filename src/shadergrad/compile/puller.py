@@ -65,7 +65,7 @@ class Puller:
         """The condition i < end."""
         raise NotImplementedError
 
-    def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
+    def position(self, value: str, size: int) -> tuple[Index, str]:
         """An index that is data, and the condition that it lies within `size` elements."""
         raise NotImplementedError
 
@@ -73,7 +73,7 @@ class Puller:
         """A number (i32) that is data as a place from 0 to `highest`."""
         raise NotImplementedError
 
-    def report(self, fault: int, value: str, dtype: DType, size: int, low: int = 0) -> None:
+    def report(self, fault: int, value: str, size: int, low: int = 0) -> None:
         """Tell the device of a position that does not lie in [low, size)."""
         raise NotImplementedError
 

@@ -62,13 +62,13 @@ class Recorder(Puller):
     def below(self, i: Index, end: int) -> str:
         return ""
 
-    def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
+    def position(self, value: str, size: int) -> tuple[Index, str]:
         return self._unknown(size), ""
 
     def offset(self, value: str, highest: int) -> Index:
         return self._unknown(highest + 1)
 
-    def report(self, fault: int, value: str, dtype: DType, size: int, low: int = 0) -> None:
+    def report(self, fault: int, value: str, size: int, low: int = 0) -> None:
         pass
 
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:

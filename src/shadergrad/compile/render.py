@@ -261,8 +261,8 @@ class Renderer(Statements, Puller):
     def below(self, i: Index, end: int) -> str:
         return self.define(f"{render(i)} < {end}", self.depth_of(i), prefix="ok")
 
-    def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
-        value, condition = self._within(value, dtype, size)
+    def position(self, value: str, size: int) -> tuple[Index, str]:
+        condition = self._within(value, size)
         depth = self.depth_in(value)
         if self.checked:
             self._report(IN_GATHER, value, condition, size)
@@ -274,15 +274,12 @@ class Renderer(Statements, Puller):
         name = self.define(f"clamp({value}, 0, {highest})", self.depth_of_values(value), prefix="j")
         return opaque(name, 0, highest)
 
-    def _within(self, value: str, dtype: DType, size: int, low: int = 0) -> tuple[str, str]:
-        """A position as i32, and the condition that it lies in [low, size)."""
-        depth = self.depth_in(value)
-        if dtype.wgsl == "u32":
-            value = self.define(f"i32(min({value}, 2147483647u))", depth)
-        return value, self.define(f"({value} >= {low}) & ({value} < {size})", depth, prefix="ok")
+    def _within(self, value: str, size: int, low: int = 0) -> str:
+        """The condition that a position lies in [low, size)."""
+        return self.define(f"({value} >= {low}) & ({value} < {size})", self.depth_in(value), prefix="ok")
 
-    def report(self, fault: int, value: str, dtype: DType, size: int, low: int = 0) -> None:
-        self._report(fault, *self._within(value, dtype, size, low), size)
+    def report(self, fault: int, value: str, size: int, low: int = 0) -> None:
+        self._report(fault, value, self._within(value, size, low), size)
 
     def _report(self, fault: int, value: str, condition: str, size: int) -> None:
         self.faults = True

@@ -195,7 +195,7 @@ class Writer(Puller):
         kind = self._kind(i)
         return self.s.compare("icmp slt", self.number_of(i, kind), literal(end, kind))
 
-    def position(self, value: str, dtype: DType, size: int) -> tuple[Index, str]:
+    def position(self, value: str, size: int) -> tuple[Index, str]:
         assert isinstance(value, Value)
         return self._opaque(value, max(size - 1, 0)), literal(True, "i1")  # it was checked before (regions.py)
 
