@@ -1,13 +1,13 @@
-// Trains an exported page's step and says how fast, in a browser or in Node. In: the address of its folder. Out: figures.
+// Trains an exported page's step and says how fast, in a browser or in Node. In: the address of its folder, and a plan's name or "". Out: figures.
 
-/** @param {string} base @returns {Promise<any>} the programs, their data, and how long it took until the first step's loss was there */
-export async function opened(base) {
+/** @param {string} base @param {string} [plan] @returns {Promise<any>} the programs, their data, and how long it took until the first step's loss was there */
+export async function opened(base, plan) {
   const { Program, readTensors } = await import(new URL("runtime.js", base).href);
   const { Batches } = await import(new URL("batches.js", base).href);
   const get = (/** @type {string} */ name) => fetch(new URL(name, base));
   const begun = performance.now();
   const [page, file] = await Promise.all([get("page.json").then((a) => a.json()), get("data.safetensors").then((a) => a.arrayBuffer())]);
-  const program = await Program.load(new URL("step.json", base));
+  const program = await Program.load(new URL("step.json", base), { plan: plan || undefined });
   const data = readTensors(file);
   const batches = new Batches(program.arguments, data, Boolean(page.settings.whole_batches));
   const loss = Object.values(await program.run(batches.next()))[0];
