@@ -25,7 +25,9 @@ def drawn(*shape: int) -> np.ndarray:
     return rng.standard_normal(shape, dtype=np.float32)
 
 
-@pytest.mark.parametrize("layout", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(
+    ("layout", "stores"), [("", True), ("a", True), ("b", True), ("ab", True), ("", False), ("b", False)]
+)
 @pytest.mark.parametrize(
     ("tile", "parts", "sizes"),
     [
@@ -50,15 +52,22 @@ def drawn(*shape: int) -> np.ndarray:
     ids=str,
 )
 def test_products_of_tuned_tiles(
-    tile: Tile, parts: int, sizes: tuple[int, int, int], layout: str, webgpu: str, monkeypatch: pytest.MonkeyPatch
+    tile: Tile,
+    parts: int,
+    sizes: tuple[int, int, int],
+    layout: str,
+    stores: bool,
+    webgpu: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Tiles in two stages, and whose steps are cut into slices, which a table names; a browser's kernels have neither. As a GPU
-    has them, in whose products multiplications go to and fro along rows, a place behind what is read, and sums are stored from
-    other registers."""
+    """Tiles in two stages, and whose steps are cut into slices, which a table names; a browser's portable kernels have neither. As a
+    GPU has them, in whose products multiplications go to and fro along rows, a place behind what is read, and sums are stored from
+    other registers. stores: whether threads may write components of vectors, as they may not in a browser."""
     gpu: Any = get_device(webgpu)
     m, n, k = sizes
     table = register({Shape(1, m, n, k): Cut(tile, parts)})
-    monkeypatch.setattr(gpu, "target", replace(gpu.target, measured=table).having(slow_loads=False))
+    target = replace(gpu.target, measured=table).having(slow_loads=False, component_stores=stores)
+    monkeypatch.setattr(gpu, "target", target)
     a, b = drawn(m, k), drawn(k, n)
     laid = [np.ascontiguousarray(x.T) if name in layout else x for name, x in (("a", a), ("b", b))]
     step = sg.compile(lambda a, b: (a.T if "a" in layout else a) @ (b.T if "b" in layout else b))

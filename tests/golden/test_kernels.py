@@ -14,6 +14,7 @@ from golden_programs import TARGETS, graph_of_step, programs
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.compile.tuning import digest_for
 from shadergrad.target import ROWS, Target
+from shadergrad.web import plans
 from workloads import WORKLOADS
 
 GOLDEN = Path(__file__).with_name("kernels.json")
@@ -41,10 +42,11 @@ def test_the_compiler_writes_the_golden_kernels():
 SERVER = Target("wgsl", 64, 1024, 49152, 65535, 1 << 31, traits=ROWS["discrete"], f16=True, subgroups=(32, 32))
 
 
-@pytest.mark.parametrize("target", ["portable", "server"])
+@pytest.mark.parametrize("target", ["portable", "server", "desktop"])
 @pytest.mark.parametrize("task", ["mlp", "mlm", "lstm", pytest.param("gpt2s", marks=pytest.mark.slow)])
 def test_dawn_takes_the_kernels_of_steps_in_full_size(task: str, target: str):
-    measured = {"server": replace(SERVER, measured=digest_for("", "", SERVER.traits.table))} | TARGETS
+    server = replace(SERVER, measured=digest_for("", "", SERVER.traits.table))
+    measured = {"server": server, **plans.chosen(plans.TARGETS), **TARGETS}
     plan = compile_graph(graph_of_step(WORKLOADS[task](False)), measured[target])[0]
     refused = FrontEnd().refused(k.source for k in plan.kernels)
     assert not refused, f"Dawn refuses {len(refused)} kernels, the first with: {refused[0]}"

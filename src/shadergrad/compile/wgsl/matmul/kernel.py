@@ -9,7 +9,7 @@ from ...puller import LANES
 from ...render import Renderer
 from ..statements import Scope
 from . import direct, loop, narrow, results, slices, units
-from .operands import Operand
+from .operands import Operand, held_as_numbers
 from .product import ProductWriter
 
 STRIPE = 16  # tiles beside each other
@@ -29,9 +29,12 @@ def render_dot(group: Group, choice: Choice, r: Renderer) -> Rendered:
     for part, own in zip(group.parts or [group], choice.parts, strict=True):
         assert isinstance(own, DotChoice)
         products.append(ProductWriter(part, own, r))
+    numbers = frozenset(name for w in products for name in held_as_numbers(w.choice))
+    for w in products:
+        w.numbers = numbers  # the tiles of all parts lie in the same memory
     total = sum(w.workgroups for w in products)
     index = workgroup_index(total, choice)
-    tiles: dict[str, Operand] = {}  # of all parts in the same memory
+    tiles: dict[str, Operand] = {}  # the largest of all parts
     body: list[str] = []
     start = 0
     for w in products:
@@ -101,7 +104,7 @@ def _write(w: ProductWriter, number: str, alone: bool) -> tuple[Operand, ...]:
     else:
         direct.sum_up(w)
     if t.distributes_rows:
-        slices.deal_rows(w)
+        slices.deal_rows(w, operands)
     elif t.slices > 1:
         slices.join(w, operands)
         _write_by_first_slice(w, alone)

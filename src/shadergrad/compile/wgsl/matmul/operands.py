@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ....graph.index import Index
 from ....graph.node import Node
 from ....symbolic_sizes import divides
-from ...choices import Layout
+from ...choices import DotChoice, Layout
 from ...kernel import indent
 from ...layouts import IndexOf
 from ...puller import LANES, lane_variable
@@ -131,9 +131,8 @@ class Operand:
 
     @property
     def holds_numbers(self) -> bool:
-        """Whether the tile is an array of numbers and not of vec4s, so that threads cannot race: a browser may write a
-        component as a whole vec4."""
-        return self.writes_components and not self.kernel.choice.component_stores
+        """Whether the tile is an array of numbers and not of vec4s."""
+        return self.name in self.kernel.numbers
 
     @property
     def held(self) -> int:
@@ -152,10 +151,18 @@ class Operand:
         parts = (f"tile_{self.name}[({at}) * {LANES} + {e}]" for e in range(LANES))
         return f"vec4<{self.kernel.element}>({', '.join(parts)})"
 
+    def put(self, at: str, four: str) -> Iterator[str]:
+        """Statements that write four neighbours of the tile, by the number of their vec4. four: the name of a vec4."""
+        if not self.holds_numbers:
+            yield f"tile_{self.name}[{at}] = {four};"
+            return
+        for e in range(LANES):
+            yield f"tile_{self.name}[({at}) * {LANES} + {e}] = {four}[{e}];"
+
     def cell(self, row: str, free: str) -> str:
         """A value of the tile, to be written, in the row that begins there."""
         if self.holds_numbers:
-            return f"tile_{self.name}[({row}) * {LANES} + {free}]"
+            return f"tile_{self.name}[({self.filled}{row}) * {LANES} + {free}]"
         return f"tile_{self.name}[{self.filled}{row} + {free} / {LANES}][{free} % {LANES}]"
 
 
@@ -248,7 +255,7 @@ class Rows(AlongK):
     def stored(self, part: int) -> Iterator[str]:
         row, quad = self.places(part)
         place = self.place(f"({row} % {LANES} * {self.tile_free // LANES} + {row} / {LANES}) * {self.pitch} + {quad}")
-        yield f"tile_{self.name}[{self.filled}{place}] = {self.register(part)};"
+        yield from self.put(f"{self.filled}{place}", self.register(part))
 
 
 class AlongFree(Quads):
@@ -269,7 +276,7 @@ class AlongFree(Quads):
 
     def stored(self, part: int) -> Iterator[str]:
         step, quad = self.divided(part, self.tile_free // LANES)
-        yield f"tile_{self.name}[{self.filled}{step} * {self.across} + {quad}] = {self.register(part)};"
+        yield from self.put(f"{self.filled}{step} * {self.across} + {quad}", self.register(part))
 
 
 class Scalars(Operand):
@@ -360,6 +367,15 @@ LOADERS: dict[Layout, type[Operand]] = {
     "scalars along k": Scalars,
     "scalars along free": ScalarsAlongFree,
 }
+
+
+def held_as_numbers(choice: DotChoice) -> Iterator[str]:
+    """The names of the operands whose tiles have to be arrays of numbers, lest threads race: where a thread writes components of
+    vec4s, and a compiler may write the whole vec4 for one."""
+    if choice.method == "tiled" and not choice.component_stores:
+        for name, layout in zip("ab", choice.layouts, strict=True):
+            if LOADERS[layout].writes_components:
+                yield name
 
 
 def operand_of(

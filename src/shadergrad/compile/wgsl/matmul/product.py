@@ -22,7 +22,8 @@ class ProductWriter:
     """What all parts of the text know.
 
     columns: of all results; more than n where all samples have one left operand, for then these are further columns. parts, chunk: of
-    the contraction. sums_are_scalars: while they grow; else they are vec4s of four neighbours.
+    the contraction. sums_are_scalars: while they grow; else they are vec4s of four neighbours. numbers: the names of the operands whose
+    tiles are arrays of numbers and not of vec4s, in all products of the kernel.
     """
 
     def __init__(self, group: Group, choice: DotChoice, renderer: Renderer) -> None:
@@ -35,6 +36,7 @@ class ProductWriter:
         self.chunk, self.parts, self.columns = self.product.chunk, self.product.parts, self.product.n
         self.index = OperandIndex(self.product.batches, self.columns, self.n)
         self.sums_are_scalars = False
+        self.numbers: frozenset[str] = frozenset()
         self.is_float = self.dot.dtype.category == 2
         self.element = str(self.dot.dtype.wgsl)
 

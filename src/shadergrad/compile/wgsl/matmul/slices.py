@@ -7,7 +7,7 @@ from .operands import Operand
 from .product import ProductWriter
 
 
-def deal_rows(w: ProductWriter) -> None:
+def deal_rows(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
     """Each slice's share of the rows, as sums over all slices: those of the first half lie in one operand's tile, the others in
     the other's."""
     t, r = w.tile, w.r
@@ -17,14 +17,15 @@ def deal_rows(w: ProductWriter) -> None:
     for i in range(t.tm):
         for j in range(quads):
             place = f"(slice * {half * quads} + {i % half * quads + j}) * {t.slice} + own"
-            r.line(f"tile_{'ab'[i // half]}[{place}] = c_{i}_{j};")
+            for line in operands[i // half].put(place, f"c_{i}_{j}"):
+                r.line(line)
     r.line("workgroupBarrier();")
-    for tile, condition in zip("ab", (f"slice < {t.slices // 2}", f"slice >= {t.slices // 2}"), strict=True):
+    for tile, condition in zip(operands, (f"slice < {t.slices // 2}", f"slice >= {t.slices // 2}"), strict=True):
         r.line(f"if ({condition}) {{")
         for i in range(each):
             for j in range(quads):
                 first = f"(slice % {t.slices // 2} * {each * quads} + {i * quads + j}) * {t.slice} + own"
-                terms = (f"tile_{tile}[{first} + {s * half * quads * t.slice}]" for s in range(t.slices))
+                terms = (tile.quad(f"{first} + {s * half * quads * t.slice}") for s in range(t.slices))
                 r.line(f"  c_{i}_{j} = {' + '.join(terms)};")
         r.line("}")
 
@@ -45,12 +46,13 @@ def join(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
             places = [f"* {t.slice * len(some)} + {number * t.slice} + own" for number in range(len(some))]
             r.line(f"if (slice >= {half} && slice < {2 * half}) {{")
             for name, place in zip(some, places, strict=True):
-                r.line(f"  tile_{scratch.name}[(slice - {half}) {place}] = {name};")
+                for line in scratch.put(f"(slice - {half}) {place}", name):
+                    r.line(f"  {line}")
             r.line("}")
             r.line("workgroupBarrier();")
             r.line(f"if (slice < {half}) {{")
             for name, place in zip(some, places, strict=True):
-                r.line(f"  {name} = {name} + tile_{scratch.name}[slice {place}];")
+                r.line(f"  {name} = {name} + {scratch.quad(f'slice {place}')};")
             r.line("}")
             r.line("workgroupBarrier();")
         half //= 2
