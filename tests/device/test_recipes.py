@@ -26,7 +26,7 @@ from shadergrad.logic.circuit import CircuitClassifier, load
 from shadergrad.logic.evaluation import Sizes
 from shadergrad.logic.experiments import EXPERIMENTS
 from shadergrad.recipes import char_lm, mnist_logic_conv
-from shadergrad.recipes.logic import automaton
+from shadergrad.recipes.logic import automaton, mnist
 from shadergrad.runtime.device import get_device
 from shadergrad.tensor import default_generator
 from shadergrad.train import RecipeError, Settings, Stream, Trainable, checkpoints, training_run
@@ -75,7 +75,18 @@ def own_options(mnist_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     small = ["--context", "16", "--width", "16", "--layers", "1", "--heads", "2"]
     return {
         "mnist": ["--data", str(mnist_folder)],
-        "mnist-logic": ["--data", str(mnist_folder), "--width", "95", "--layers", "2", "--thresholds", "2"],
+        "mnist-logic": [
+            "--data",
+            str(mnist_folder),
+            "--width",
+            "95",
+            "--layers",
+            "2",
+            "--thresholds",
+            "2",
+            "--shift",
+            "5",
+        ],
         "mnist-logic-conv": ["--data", str(mnist_folder), "--channels", "1"],
         "char-lm": ["--text", str(text)],
         "coevolution": tiny,
@@ -280,6 +291,19 @@ def test_gates_learn_mnist_and_their_file_says_what_the_run_says(
     assert "module" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("shift", [1, 3])
+def test_training_images_are_moved_by_at_most_the_shift(shift: int, device: str) -> None:
+    """Each of the places occurs, and nothing else is left."""
+    side = 4
+    framed = np.pad(np.arange(1, 17).reshape(1, 1, side, side), ((0, 0), (0, 0), (shift, shift), (shift, shift)))
+    images = sg.tensor(np.repeat(framed, 600, axis=0).astype(np.uint8), device=device)
+    places = range(2 * shift + 1)
+    expected = {framed[0, 0, y : y + side, x : x + side].tobytes() for y in places for x in places}
+    found = mnist.moved(images, shift).numpy().astype(framed.dtype)
+    assert found.shape == (600, 1, side, side)
+    assert {part.tobytes() for part in found} == expected
+
+
 def test_convolutions_of_gates_are_the_circuit_that_they_become() -> None:
     values = {
         "channels": 1,
@@ -290,6 +314,7 @@ def test_convolutions_of_gates_are_the_circuit_that_they_become() -> None:
         "parametrisation": "light",
         "strength": None,
         "mode": "soft",
+        "shift": 0,
     }
     model = mnist_logic_conv.network(values)
     images = np.random.default_rng(0).integers(0, 256, (3, 1, 28, 28), np.uint8)
@@ -305,6 +330,7 @@ def test_convolutions_of_gates_are_the_circuit_that_they_become() -> None:
         ("mnist-logic-conv", ["--thresholds", "0"], "--thresholds is 0"),
         ("mnist-logic", ["--mode", "firm"], "there is no mode 'firm'"),
         ("mnist-logic", ["--tau", "-1"], "tau -1.0"),
+        ("mnist-logic-conv", ["--shift", "28"], "--shift is 28"),
     ],
 )
 def test_sizes_that_make_no_gates_are_refused(

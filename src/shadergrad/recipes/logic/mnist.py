@@ -33,29 +33,51 @@ GATES = (
     Option("strength", float, "How strongly gates pass an input on at first.", 3.0),
     Option("wiring", str, "The wires of the layers: random, balanced, or learned.", "random"),
     Option("mode", str, "How gates compute in training: soft, straight-through, gumbel or gumbel-hard.", "soft"),
+    Option("shift", int, "Pixels by which each training image is moved at random, at most, along both axes.", 0),
 )
 
 
 def read(settings: Settings, rim: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Training images and labels, test images and labels. Images are bytes [n, 1, side, side], without `rim` pixels at each edge.
+    """Training images and labels, test images and labels. Images are bytes [n, 1, side, side], without `rim` pixels at each edge;
+    those for training have --shift pixels more there, blank ones outside of the data's, into which `moved` moves.
 
     Raises DataError if there are no files.
     """
     train, test = (
         MNIST(settings["data"], train=part, download=True, mirror=settings["mirror"]) for part in (True, False)
     )
-    inside = slice(rim, SIDE - rim)
-    images = (
-        np.ascontiguousarray(part.images.reshape(-1, 1, SIDE, SIDE)[..., inside, inside]) for part in (train, test)
-    )
-    return next(images), train.labels, next(images), test.labels
+    images = _framed(train.images, settings["shift"] - rim), _framed(test.images, -rim)
+    return images[0], train.labels, images[1], test.labels
+
+
+def _framed(images: np.ndarray, more: int) -> np.ndarray:
+    """Images [n, 28 * 28] as [n, 1, side, side], with `more` blank pixels at each edge, or with fewer pixels."""
+    images = images.reshape(-1, 1, SIDE, SIDE)
+    if more > 0:
+        return np.pad(images, ((0, 0), (0, 0), (more, more), (more, more)))
+    inside = slice(-more, SIDE + more)
+    return np.ascontiguousarray(images[..., inside, inside])
+
+
+def moved(images: Tensor, shift: int) -> Tensor:
+    """Of each image [batch, 1, side + 2 shift, side + 2 shift] a part of side x side, somewhere."""
+    if not shift:
+        return images
+    batch, wide = len(images), images.shape[-1]
+    side = wide - 2 * shift
+    corner = sg.randint(2 * shift + 1, (2, batch, 1, 1), device=images.device)
+    along = sg.arange(side, device=images.device)
+    places = (corner[0] + along[:, None]) * wide + corner[1] + along
+    return images.reshape(batch, -1).gather(1, places.reshape(batch, -1)).reshape(batch, 1, side, side)
 
 
 def check(values: Any, *names: str) -> None:
-    """Raises TrainingError for a size below 1."""
+    """Raises TrainingError for a size below 1, or a shift that leaves nothing."""
     for name in (*names, "thresholds"):
         if values[name] < 1:
             raise TrainingError(f"--{name} is {values[name]}; it must be at least 1.")
+    if not 0 <= values["shift"] < SIDE:
+        raise TrainingError(f"--shift is {values['shift']}; it must be from 0 to {SIDE - 1}.")
 
 
 def gate_options(values: Any) -> dict[str, Any]:
@@ -84,9 +106,9 @@ def trainable(settings: Settings, device: str, model: nn.Sequential, data: tuple
     tests = sg.tensor(test_images, device=device)
 
     def step(images: Tensor, labels: Tensor) -> Tensor:
-        """One update on bytes [batch, 1, side, side] and labels [batch]; the loss is a scalar."""
+        """One update on bytes [batch, 1, side, side], framed by the shift, and labels [batch]; the loss is a scalar."""
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(images.float()), labels)
+        loss = F.cross_entropy(model(moved(images, settings["shift"]).float()), labels)
         loss.backward()
         optimizer.step()
         return loss
