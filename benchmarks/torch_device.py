@@ -3,7 +3,7 @@
     python benchmarks/torch_device.py mlp --results benchmarks/results
 
 Prints medians of milliseconds a step: of the same loop on our device, uncompiled and by torch.compile(backend="shadergrad"), and of `sg.compile`'s
-step, in turns; and of PyTorch eager on CUDA (or its CPU), just before and in a process of its own: where our device is registered, CUDA has no
+step, one after another; and of PyTorch eager on CUDA (or its CPU), just before and in a process of its own: where our device is registered, CUDA has no
 backward pass.
 """
 
@@ -61,7 +61,9 @@ def main(
     compiled = ours(workload, "webgpu")
     compiled.name = "sg.compile"
     runners = [on_our_device(workload, False), on_our_device(workload, True)]
-    (best, *times), how = in_turns([compiled, *runners], steps, rounds)
+    # one after the other: rounds of as many steps as the slowest can take would measure the wait at the end of the others'
+    measured = [in_turns([runner], steps, rounds) for runner in (compiled, *runners)]
+    best, *times = (ms for (ms,), _ in measured)
     typer.echo(f"{task}: {peer}: {theirs:.3f} ms a step; {compiled.name}: {best:.3f}")
     for runner, ms in zip(runners, times, strict=True):
         typer.echo(
@@ -70,7 +72,8 @@ def main(
     size = ", small" if small else ""
     beside = {"PyTorch eager": theirs, "sg.compile": best}
     found = [
-        Measured(f"{task}, {r.name}{size}", "time", ms, "ms", beside, how) for r, ms in zip(runners, times, strict=True)
+        Measured(f"{task}, {r.name}{size}", "time", ms, "ms", beside, how)
+        for r, ms, (_, how) in zip(runners, times, measured[1:], strict=True)
     ]
     keep(results, "torch_device", "webgpu", found)
 

@@ -44,6 +44,7 @@ SHOWN = {
     "products": "",
     "units": "float16 on matrix units",
     "half_precision": "training step under autocast",
+    "torch_device": "training step of PyTorch on device webgpu",
     "attention": "attention",
     "memory": "",
     "transfers": "transfer",

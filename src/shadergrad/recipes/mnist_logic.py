@@ -51,11 +51,11 @@ def votes(model: nn.Module, images: np.ndarray, _: Any) -> np.ndarray:
 RECIPE = Recipe(
     "MNIST by logic gates alone: thresholds, six layers of 8,000 gates, counting. Adam.",
     build,
-    defaults={"epochs": 100, "batch_size": 100, "lr": 5e-2},
+    defaults={"epochs": 150, "batch_size": 100, "lr": 5e-2},
     options=(
         Option("width", int, "Gates of a layer, rounded up to a multiple of ten.", 8000),
         Option("layers", int, "Layers of gates.", 6),
-        *mnist.GATES,
+        *mnist.gates(thresholds=3, strength=3.0),
         *mnist.DATA,
     ),
     predict=Prediction(network, classify_images(mnist.SIDE, votes, known_digits, sure=1.0)),

@@ -56,10 +56,10 @@ def votes(model: nn.Module, images: np.ndarray, _: Any) -> np.ndarray:
 RECIPE = Recipe(
     "MNIST by convolutions of logic gates, pooling by OR, two layers of gates, counting. Adam.",
     build,
-    defaults={"epochs": 100, "batch_size": 100, "lr": 5e-2},
+    defaults={"epochs": 150, "batch_size": 100, "lr": 3e-2},
     options=(
         Option("channels", int, "Trees of the first convolution.", 64),
-        *mnist.GATES,
+        *mnist.gates(thresholds=1, strength=4.0),
         *mnist.DATA,
     ),
     predict=Prediction(network, classify_images(mnist.SIDE, votes, known_digits, sure=1.0)),

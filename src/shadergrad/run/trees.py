@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from types import UnionType
 from typing import Any
 
@@ -93,7 +93,7 @@ def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _is_record(value: Any) -> bool:
-    return is_dataclass(value) and not isinstance(value, type)
+    return hasattr(type(value), "__dataclass_fields__")  # as `is_dataclass` asks, which takes several times as long
 
 
 def _fields(record: Any) -> list[tuple[str, Any]]:

@@ -147,7 +147,7 @@ class Graph:
         args.clear()
         made, shown = found
         wholes: list[Any] = [None] * len(made)
-        return [self._wrapped(made, wholes, *where) if isinstance(where, tuple) else where for where in shown]
+        return [self._wrapped(made, wholes, *where) if isinstance(where, tuple) else where for where in shown.each]
 
     def _wrapped(self, made: Any, wholes: list[Any], k: int, dtype: Any, layout: Any) -> torch.Tensor:
         """A result: the whole of what the step made, or a view over it, which it shares with others."""
@@ -180,7 +180,7 @@ class Graph:
                     found[node] = RESHAPED.get(node.target, node.target)(*args, **kwargs)
             return self._shown([found[r] if isinstance(r, torch.fx.Node) else r for r in self.results])
 
-    def _shown(self, results: list[Any]) -> tuple[list[Any], list[Any]]:
+    def _shown(self, results: list[Any]) -> tuple[list[Any], _Shown]:
         users = _users(results)
         results = [
             _laid(r, order) if order is not None and users[_storage(r)] == 1 else r
@@ -204,7 +204,17 @@ class Graph:
                 at = places[_storage(result)] = len(made)
                 made.append(cell_of(result).value)
             shown.append((at, dtype, layout or (tuple(result.shape), result.stride(), 0)))
-        return made, shown
+        return made, _Shown(shown)
+
+
+class _Shown:
+    """Of each result the number of its whole, its dtype and its layout; or the result, where it is no tensor. No container, so that
+    a step that is replayed does not look for tensors within."""
+
+    __slots__ = ("each",)
+
+    def __init__(self, each: list[Any]) -> None:
+        self.each = each
 
 
 def _users(results: list[Any]) -> collections.Counter[int]:

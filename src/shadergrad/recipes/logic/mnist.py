@@ -26,15 +26,19 @@ DATA = (
     Option("data", Path, "The folder with the data set's folder.", shown="SHADERGRAD_DATA_DIR", may_change=True),
     Option("mirror", str, "The address to fetch missing files from.", shown="SHADERGRAD_DATA_MIRROR", may_change=True),
 )
-GATES = (
-    Option("thresholds", int, "Bits of a pixel, by thresholds that are evenly spaced.", 1),
-    Option("tau", float, "What the votes for a class are divided by."),
-    Option("parametrisation", str, "The numbers that stand for a gate: softmax, light or walsh.", "softmax"),
-    Option("strength", float, "How strongly gates pass an input on at first.", 3.0),
-    Option("wiring", str, "The wires of the layers: random, balanced, or learned.", "random"),
-    Option("mode", str, "How gates compute in training: soft, straight-through, gumbel or gumbel-hard.", "soft"),
-    Option("shift", int, "Pixels by which each training image is moved at random, at most, along both axes.", 0),
-)
+
+
+def gates(thresholds: int, strength: float) -> tuple[Option, ...]:
+    """The options of bits and gates, two of which have other defaults in each recipe."""
+    return (
+        Option("thresholds", int, "Bits of a pixel, by thresholds that are evenly spaced.", thresholds),
+        Option("tau", float, "What the votes for a class are divided by."),
+        Option("parametrisation", str, "The numbers that stand for a gate: softmax, light or walsh.", "softmax"),
+        Option("strength", float, "How strongly gates pass an input on at first.", strength),
+        Option("wiring", str, "The wires of the layers: random, balanced, or learned.", "random"),
+        Option("mode", str, "How gates compute in training: soft, straight-through, gumbel or gumbel-hard.", "soft"),
+        Option("shift", int, "Pixels by which each training image is moved at random, at most, along both axes.", 1),
+    )
 
 
 def read(settings: Settings, rim: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
