@@ -55,7 +55,7 @@ FAULTS = (
           'f"let row_{i} = slice * {dealt} + {i};"', 'f"let row_{i} = {i};"',
           "device/test_tiled_products.py::test_products_of_tuned_tiles"),
     fault("dot-rows-joined-without-the-last-slice", "compile/wgsl/matmul/slices.py", "deal_rows",
-          '* t.slice}]" for s in range(t.slices))', '* t.slice}]" for s in range(t.slices - 1))',
+          '* t.slice}") for s in range(t.slices))', '* t.slice}") for s in range(t.slices - 1))',
           "device/test_tiled_products.py::test_products_of_tuned_tiles"),
     fault("dot-rows-kept-in-another-order", "compile/wgsl/matmul/operands.py", "Rows.stored",
           "% {LANES} * {self.tile_free // LANES} + {row} / {LANES}) *", "/ {LANES} + {row} % {LANES} * {LANES}) *",
