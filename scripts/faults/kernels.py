@@ -14,7 +14,7 @@ FAULTS = (
           INTEGERS + "operations_are_pytorchs[webgpu-matmul"),
     fault("products-together-begin-at-the-wrong-workgroup", "compile/wgsl/matmul/kernel.py", "render_dot",
           'f"number - {start}" if start else "number"', '"number"',
-          "device/test_horizontal.py::test_products_in_one_dispatch_give_what_they_give_alone[batches]"),
+          "device/test_horizontal.py::test_products_in_one_dispatch_give_what_they_give_alone[batches-True]"),
     fault("products-together-with-the-memory-of-the-last", "compile/wgsl/matmul/kernel.py", "render_dot",
           "max(tiles.get(operand.name, operand), operand, key=lambda o: o.held)", "operand",
           SCHEDULE + "the_longest_product_begins_and_all_have_memory_for_the_largest_tile"),
