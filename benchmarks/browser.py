@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import shadergrad as sg
-from record import Folder, Measured, keep
+from record import Folder, Measured, keep, machine_of
 from shadergrad import recipes
 from shadergrad.logic.experiments import EXPERIMENTS, Training
 from shadergrad.runtime.device import get_device
@@ -137,6 +137,8 @@ def main(
     results: Folder = None,
 ) -> None:
     """Measure and print."""
+    if only not in ("", *STEPS):
+        raise typer.BadParameter(f"there are {', '.join(STEPS)}")
     for name in [only] if only else STEPS:
         steps = int(scale * STEPS[name])
         with tempfile.TemporaryDirectory() as made:
@@ -157,6 +159,7 @@ def main(
 def show(
     name: str, steps: int, there: Any, here: list[float], kib: float, dawn: Path | None, results: Path | None
 ) -> None:
+    """Print a table of both sides, and keep what is in it. there: what the page found. here: milliseconds of the native rounds."""
     table = Table(f"{name}, {steps} steps", "Chromium" if dawn is None else "Node, Dawn", "native")
     fast, own = (1000 * steps / min(took) for took in (there["took"], here))
     table.add_row("adapter", there["adapter"], get_device("webgpu").describe())
@@ -174,7 +177,12 @@ def show(
         Measured(case, "rate", fast, "steps/s", {"the native runtime": own}),
         Measured(case, "load to first step", there["first"], "ms"),
     ]
-    where = f"{there['adapter']} in {'Chromium' if dawn is None else 'Node, Dawn'}"
+    # Dawn in Node tells of its adapter nothing but the driver's version; it takes the first, as the native runtime does
+    where = (
+        f"{there['adapter']} in Chromium"
+        if dawn is None
+        else f"{machine_of('webgpu').adapter.partition(' (')[0]} in Node, Dawn"
+    )
     keep(results, "browser", "webgpu", found, where)
 
 

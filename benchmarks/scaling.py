@@ -27,11 +27,12 @@ import numpy as np
 from record import ROOT, Measured, keep
 from workloads import WORKLOADS
 
+EVERY = 50  # steps from one exchange of DiLoCo to the next
 WAYS = {
     "alone": "no exchange",
     "ddp": "DDP",
     "ddp-fp16": "DDP, float16",
-    "diloco": "DiLoCo, H = 50",
+    "diloco": f"DiLoCo, H = {EVERY}",
     "torch-nccl": "PyTorch DDP over NCCL",
     "torch-gloo": "PyTorch DDP over gloo",
 }
@@ -58,7 +59,7 @@ def prepare(task: str, way: str, local: int, device: str | None) -> tuple[Any, A
     if way == "ddp-fp16":
         run.register_comm_hook(None, lib.distributed.default_hooks.fp16_compress_hook)
     inner = lib.optim.AdamW(model.parameters(), lr=1e-4)
-    outer = lib.optim.DiLoCo(inner, every=50) if way == "diloco" else None
+    outer = lib.optim.DiLoCo(inner, every=EVERY) if way == "diloco" else None
 
     def step(x: Any, y: Any) -> Any:
         inner.zero_grad()
@@ -84,17 +85,19 @@ def work(arguments: argparse.Namespace) -> None:
     once, read, distributed, count = prepare(
         arguments.task, arguments.way, int(os.environ["LOCAL_RANK"]), arguments.device
     )
-    loss = 0.0
+    loss, steps = 0.0, arguments.steps
+    if arguments.way == "diloco":
+        steps = -(-steps // EVERY) * EVERY  # so that every round has its exchanges
     for _ in range(4):
         loss = read(once())
     rounds = []
     for _ in range(arguments.rounds):
         distributed.barrier()
         begin = time.perf_counter()
-        for _ in range(arguments.steps - 1):
+        for _ in range(steps - 1):
             once()
         loss = read(once())
-        rounds.append((time.perf_counter() - begin) / arguments.steps)
+        rounds.append((time.perf_counter() - begin) / steps)
     found: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(found, sorted(rounds)[len(rounds) // 2])
     if int(os.environ["RANK"]) == 0:
@@ -130,7 +133,7 @@ def expected(parameters: float, seconds: float, way: str, processes: int) -> flo
     """Times the throughput of one process, by the formula of docs/distributed.md."""
     sys.path.insert(0, str(ROOT / "scripts"))
     formula = importlib.import_module("distributed_table")
-    width, every = {"ddp": (4, 1), "ddp-fp16": (2, 1), "diloco": (4, 50)}.get(way, (0, 1))
+    width, every = {"ddp": (4, 1), "ddp-fp16": (2, 1), "diloco": (4, EVERY)}.get(way, (0, 1))
     if not width or processes == 1:
         return None
     model = formula.Model("", parameters, seconds * formula.FLOPS)

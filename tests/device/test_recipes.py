@@ -78,14 +78,7 @@ def own_options(mnist_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
         "mnist-logic": [
             "--data",
             str(mnist_folder),
-            "--width",
-            "95",
-            "--layers",
-            "2",
-            "--thresholds",
-            "2",
-            "--shift",
-            "5",
+            *["--width", "95", "--layers", "2", "--thresholds", "2", "--shift", "5"],
         ],
         "mnist-logic-conv": ["--data", str(mnist_folder), "--channels", "1"],
         "char-lm": ["--text", str(text)],
@@ -294,6 +287,7 @@ def test_gates_learn_mnist_and_their_file_says_what_the_run_says(
 @pytest.mark.parametrize("shift", [1, 3])
 def test_training_images_are_moved_by_at_most_the_shift(shift: int, device: str) -> None:
     """Each of the places occurs, and nothing else is left."""
+    sg.manual_seed(0)
     side = 4
     framed = np.pad(np.arange(1, 17).reshape(1, 1, side, side), ((0, 0), (0, 0), (shift, shift), (shift, shift)))
     images = sg.tensor(np.repeat(framed, 600, axis=0).astype(np.uint8), device=device)
