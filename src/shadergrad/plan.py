@@ -34,10 +34,11 @@ FAULTS = (
     "[sum] a sum or product of integers does not fit its 32 bits. Hint: .float() first, or dtype=sg.int64 on the cpu device.",
     "[masked_scatter] the mask holds in {index} places or more, but the source has {last} elements.",
     "[embedding_bag] offset {index} is out of range: the first has to be 0, and none more than the number of positions.",
+    "[embedding_bag] a bag has {index} positions: each offset has to be at least the one before it.",
 )
 (
     IN_GATHER, IN_TARGET, IN_EMBEDDING, IN_SCATTER, IN_MULTINOMIAL, IN_BERNOULLI, IN_ONE_HOT, IN_BINARY, IN_TOTAL,
-    IN_MASKED, IN_BAGS,
+    IN_MASKED, IN_BAGS, IN_BAG_SIZE,
 ) = range(len(FAULTS))  # fmt: skip
 
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-@pytest.mark.parametrize("offsets", [[1, 2], [0, 100], [-1, 2]])
+@pytest.mark.parametrize("offsets", [[1, 2], [0, 100], [-1, 2], [0, 3, 2], [0, 1, 0]])
 def test_offsets_out_of_range_raise(offsets: list[int], is_known: bool, device: str) -> None:
     given = sg.tensor(offsets, device=device)
     with pytest.raises(RuntimeError, match="offset"):

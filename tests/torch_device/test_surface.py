@@ -120,6 +120,13 @@ def test_tensors_of_the_host_are_refused_but_for_numbers_and_indices(x: Tensor) 
             draw()
 
 
+@pytest.mark.parametrize("offsets", [[1, 2], [0, 3], [0, 2, 1]])
+def test_offsets_of_bags_that_are_out_of_range_raise(offsets: list[int], torch_device: Any) -> None:
+    x, table, at = (tensor.to(D) for tensor in (torch.tensor([0, 1]), torch.ones(3, 3), torch.tensor(offsets)))
+    with pytest.raises(RuntimeError, match=r"embedding_bag.*offset"):
+        torch.nn.functional.embedding_bag(x, table, at, mode="sum").tolist()
+
+
 def test_out_says_where_numbers_become_a_tensor(torch_device: Any) -> None:
     out = torch.zeros(4, device=D)
     assert torch.linspace(0.0, 1.0, 4, out=out) is out

@@ -6,8 +6,8 @@ from typing import Any
 
 from ...dtypes import int32
 from ...errors import DTypeError, ShapeError, UnsupportedError
-from ...plan import IN_BAGS
-from ...tensor import Tensor, arange, in_range, where, zeros
+from ...plan import IN_BAG_SIZE, IN_BAGS
+from ...tensor import Tensor, arange, cat, in_range, where, zeros
 from ..errors import ArgumentError
 from .linear import embedding, padding_row
 
@@ -32,7 +32,7 @@ def embedding_bag(
     input: (bags, size), or (k,) with offsets (bags,), where each bag begins (and, with include_last_offset, where the last
     ends). per_sample_weights, of the shape of input, multiply the rows, with 'sum' only. padding_idx: positions that do
     not count. An empty bag gives zeros. Further arguments and errors: as for embedding. Raises PositionError, as for positions, where
-    the first offset is not 0 or one is beyond the positions, ShapeError where shapes do not fit, ArgumentError for another mode,
+    the first offset is not 0, one is less than the one before it or beyond the positions, ShapeError where shapes do not fit, ArgumentError for another mode,
     UnsupportedError for weights with another than 'sum'.
 
     >>> table = sg.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
@@ -85,13 +85,21 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     offsets = _positions("offsets", offsets, input)
     if include_last_offset and not offsets.numel():
         raise ShapeError("embedding_bag: with include_last_offset there must be at least one offset.")
-    if offsets.numel():
-        first = in_range(offsets[:1], 1, IN_BAGS)  # 0
-        offsets = in_range(offsets, input.shape[0] + 1, IN_BAGS) - first
+    offsets = checked_offsets(offsets, input.shape[0])
     begins = offsets[:-1] if include_last_offset else offsets
     place = arange(input.shape[0], device=input.device)
     bag = begins.to(dtype=int32).searchsorted(place, right=True) - 1
     return input, bag.clamp(min=0), begins.shape[0]
+
+
+def checked_offsets(offsets: Tensor, count: int) -> Tensor:
+    """The same offsets (bags,) into `count` positions: not the first of them 0, one that falls or is beyond raises PositionError."""
+    if not offsets.numel():
+        return offsets
+    first = in_range(offsets[:1], 1, IN_BAGS)
+    offsets = in_range(offsets, count + 1, IN_BAGS)
+    sizes = in_range(offsets[1:] - offsets[:-1], count + 1, IN_BAG_SIZE)
+    return cat([first, offsets[:-1] + sizes])
 
 
 def _positions(name: str, given: Tensor, beside: Tensor | None) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import shadergrad as sg
 
+from ...nn.functional.embedding_bags import checked_offsets
 from ...tensor import Tensor
 from ..table import kernel
 
@@ -19,9 +20,10 @@ def embedding_bag(
 ) -> Any:  # fmt: skip
     """The bags, the bag of each index, the size of each bag, and for the maximum the row that gave each element."""
     n = offsets.shape[0] - (1 if include_last else 0)
-    starts = offsets[:n].to(sg.int64)
+    starts = checked_offsets(offsets, indices.shape[0])[:n].to(sg.int64)
     at = sg.arange(indices.shape[0], device=w.device)
     bag = (at.unsqueeze(1) >= starts.unsqueeze(0)).to(sg.int64).sum(1) - 1 if indices.shape[0] else indices.to(sg.int64)
+    bag = bag.clamp(min=0)  # where the first offset is refused, that is what is told
     kept = (indices != padding) if padding >= 0 else sg.ones(indices.shape, dtype=sg.bool, device=w.device)
     size = sg.zeros(n, dtype=sg.int64, device=w.device).index_add(0, bag, kept.to(sg.int64))
     rows = w[indices]
