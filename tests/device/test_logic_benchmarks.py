@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import circuits
 import logic
+import logic_peers
 from shadergrad.logic import gates
 from shadergrad.logic.experiments import EXPERIMENTS
 
@@ -42,3 +46,32 @@ def test_boards_are_measured(webgpu: str, capsys: pytest.CaptureFixture[str], mo
     assert printed.count("gates/s") == 3
     assert "bytes/s" in printed
     assert "% of" in printed
+
+
+def test_logic_networks_train_beside_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two classes that one pixel tells apart, which ours learns; the peer here counts that pixel, and is right without training."""
+
+    def peer(sizes: tuple[int, ...], seed: int) -> logic_peers.Run:
+        steps.append(sizes)
+        return logic_peers.Run(
+            lambda bits, labels: steps.append(len(labels)),
+            lambda bits: np.eye(2)[bits[:, 0].astype(int)],
+            np.asarray,
+            int,
+        )
+
+    steps: list[Any] = []
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 300, np.int32)
+    images = np.repeat(labels[:, None], logic_peers.PIXELS, 1).astype(np.float32)
+    data = logic_peers.Data(images, labels, images, labels, np.arange(300).reshape(6, 50))
+    monkeypatch.setattr(logic_peers, "ADAM", 0.3)
+    monkeypatch.setattr(logic_peers, "TAU", 1.0)
+    monkeypatch.setattr(logic_peers.Data, "read", lambda *_: data)
+    monkeypatch.setattr(logic_peers, "PEERS", {"a peer": ("numpy", peer), "none": ("no_such_module", peer)})
+    logic_peers.main("cpu", tmp_path, width=40, layers=2, batch_size=50, steps=40, results=tmp_path)
+    speed, accuracy = json.loads((tmp_path / "logic_peers.json").read_text())[::-1]
+    assert steps == [(logic_peers.PIXELS, 40, 40), *[50] * 40]
+    assert accuracy["value"] > 0.9
+    assert accuracy["peers"] == {"a peer": 1.0}
+    assert speed["unit"] == "ms"
