@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from ..compile.plan_cache import compiled
 from ..dtypes import DType
 from ..errors import CompileError
 from ..graph import node as nodes
-from ..graph.capture import Capture, Graph
+from ..graph.capture import Capture, Graph, Numbered
 from ..graph.composition import Hashed, shown
 from ..graph.node import Node, is_alias, resolve
 from ..graph.origin import entered, named
+from ..graph.primitive import Primitive
 from ..graph.short_capture import ShortCapture
 from ..plan import Label, Plan
 from ..runtime import cpu as cpu
@@ -58,6 +59,22 @@ def structure_bytes(structure: Structure) -> int:
     return sum(plan_bytes(program.plan) for program in structure.programs())
 
 
+class _Known(NamedTuple):
+    """A short capture that came before.
+
+    key: of its structure. program: for the numbers that it had. sources: of the program's inputs, the places among the capture's.
+    numbered: what had numbers. numbers: of all that has numbers in the structure, the place among those, or what a recipe says.
+    dtypes: of their results.
+    """
+
+    key: Any
+    program: Program
+    sources: list[int]
+    numbered: tuple[Primitive, ...]
+    numbers: list[int | Primitive]
+    dtypes: Sequence[DType]
+
+
 class Programs:
     """Loaded plans by structure, the least recently used first out. Counts what was compiled, or found on
     disk, so that tests can say: nothing was.
@@ -71,7 +88,7 @@ class Programs:
         self._most_bytes = most_bytes
         self.nbytes = 0
         self.compiled = 0
-        self._short: dict[Any, tuple[Any, Program, list[int]]] = {}  # by short captures, with the keys of structures
+        self._short: dict[Any, _Known] = {}  # by short captures
         self._latest: Any = None  # the key of the structure that was got last
         self._met: set[int] = set()  # structures, by the hash of their keys
         self._lock = threading.RLock()
@@ -113,15 +130,20 @@ class Programs:
 
     def known(self, short: ShortCapture) -> tuple[Program, list[int]] | None:
         """The program of a short capture that came before, and the source of each of its inputs."""
-        key = _short_key(short)
         with self._lock:
-            found = self._short.get(key)
-            if found is None:
+            known = self._short.get(_short_key(short))
+            if known is None:
                 return None
-            key, program, sources = found
-            if key in self._cache:
-                self._cache.move_to_end(key)
-            return program, sources
+            structure = self._cache.get(known.key)
+            if structure is not None:
+                self._cache.move_to_end(known.key)
+            if short.numbered == known.numbered:
+                return known.program, known.sources
+            if structure is None:
+                return None
+            numbered = [n if isinstance(n, Primitive) else short.numbered[n] for n in known.numbers]
+            found = structure.find(Numbered(numbered, known.dtypes, short.device), None)
+            return None if found is None else (found[0], known.sources)
 
     def learn(self, short: ShortCapture, capture: Capture, program: Program) -> None:
         """Remember the program of a short capture. capture: the same, of all nodes, which was got last."""
@@ -129,8 +151,11 @@ class Programs:
         sources = [place.get((id(s.storage), s.shape, s.dtype)) for s in capture.sources]
         if None in sources or len(short.roots) != len(capture.roots):
             return
+        own = {id(node): k for k, node in enumerate(short.with_numbers)}
+        numbers = [own.get(id(node), node.primitive) for node in capture.with_numbers]
+        known = _Known(self._latest, program, cast("list[int]", sources), short.numbered, numbers, capture.dtypes)
         with self._lock:
-            self._short[_short_key(short)] = (self._latest, program, cast("list[int]", sources))
+            self._short[_short_key(short)] = known
             if len(self._short) > self._most:
                 self._short.pop(next(iter(self._short)))
 
@@ -169,7 +194,7 @@ class Programs:
 
 
 def _short_key(short: ShortCapture) -> Hashed:
-    return Hashed((short.key, short.numbered, get_device(short.device).target, symbolic_sizes.follows))
+    return Hashed((short.key, get_device(short.device).target, symbolic_sizes.follows))
 
 
 programs = Programs()

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.capture import Capture
+from ..graph.capture import Capture, Numbered
 from ..graph.numbers import NO_SLOTS, Slots, identity
 from ..graph.primitive import Number, Primitive
 from ..runtime.device import Program, Storage, get_device
@@ -72,7 +72,7 @@ class Structure:
             with suppress(TypeError):  # of a type without weak references: each capture is its first
                 self._functions.append(weakref.ref(function))
 
-    def find(self, capture: Capture, function: Any) -> Found | None:
+    def find(self, capture: Numbered, function: Any) -> Found | None:
         """What to run, if there is a plan that serves."""
         found = self._texts.get(capture.numbered)
         if found is not None or not self.has_met(function):
@@ -90,7 +90,7 @@ class Structure:
                 return False
         return True
 
-    def _bound(self, capture: Capture, values: Sequence[Number]) -> Found:
+    def _bound(self, capture: Numbered, values: Sequence[Number]) -> Found:
         assert self._reading is not None
         program, kept = self._reading
         device = get_device(capture.device)

@@ -34,13 +34,37 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
 
 
-class Capture:
+class Numbered:
+    """The numbers of a structure.
+
+    numbered: the primitives that have numbers, in order. They are interned: equal if each number is the same.
+    dtypes: of their results.
+    """
+
+    def __init__(self, numbered: Sequence[Primitive], dtypes: Sequence[DType], device: str) -> None:
+        self.numbered = tuple(numbered)
+        self.dtypes = dtypes
+        self.device = device
+
+    def numbers(self) -> list[Number]:
+        """All numbers; captures of one key have equally many."""
+        return [n for p, dtype in zip(self.numbered, self.dtypes, strict=True) for n, _ in p.numbers(dtype)]
+
+    def kinds(self) -> list[Kind]:
+        """The kind of each number."""
+        return [
+            Kind(dtype, type(p), k)
+            for p, result in zip(self.numbered, self.dtypes, strict=True)
+            for k, (_, dtype) in enumerate(p.numbers(result))
+        ]
+
+
+class Capture(Numbered):
     """The nodes that `roots` need, in order, with their structure.
 
     sources: the nodes with values that it reads, one for each value.
     identity: identifies the value of such a node; by default its memory.
-    key: hashable structure, without the numbers.
-    numbered: the primitives that have numbers, in order. They are interned: equal if each number is the same.
+    key: hashable structure, without the numbers. with_numbers: the nodes whose primitives have some.
     """
 
     def __init__(
@@ -52,18 +76,17 @@ class Capture:
         identity: Callable[[Node], int] = lambda node: id(node.storage),
     ) -> None:
         self.roots = self._ends(roots)
-        self.device = self.roots[0].device
         self.sources: list[Node] = []
         self._position: dict[Any, int] = {}  # place in the order
         self._by_identity: dict[int, int] = {}
         self.order: list[Node] = []
-        numbered: list[Primitive] = []
-        self._dtypes: list[DType] = []  # of the results of `numbered`
+        numbered: list[Node] = []
         entries: list[Any] = []
         for node in first:
             entries.append(self._source(node, identity(node)))
         self._walk(entries, numbered, identity)
-        self.numbered = tuple(numbered)
+        super().__init__([n.primitive for n in numbered], [n.dtype for n in numbered], self.roots[0].device)
+        self.with_numbers = numbered
         self.outputs = [self._position[r] for r in self.roots]
         self.keep = self._asked_again() if keep else []
         self.key = (self.device, tuple(entries), tuple(self.outputs), tuple(self.keep))
@@ -72,7 +95,7 @@ class Capture:
         """What is computed for the roots."""
         return [resolve(r) for r in roots]
 
-    def _walk(self, entries: list[Any], numbered: list[Primitive], identity: Callable[[Node], int]) -> None:
+    def _walk(self, entries: list[Any], numbered: list[Node], identity: Callable[[Node], int]) -> None:
         """Inputs first, as by `topological`; written out, for an uncompiled step spends much of its time here. An alias has
         the place of what it is an alias of."""
         position, order = self._position, self.order
@@ -107,8 +130,7 @@ class Capture:
             form = primitive.form
             entries.append((form or primitive, tuple([position[i] for i in inputs])))
             if form is not None:
-                numbered.append(primitive)
-                self._dtypes.append(node.dtype)
+                numbered.append(node)
             position[node] = len(order)
             order.append(node)
 
@@ -165,18 +187,6 @@ class Capture:
             (node.primitive, tuple([position[resolve(i)] for i in node.inputs]), place)
             for place, node in enumerate(self.order)
             if node.storage is None
-        ]
-
-    def numbers(self) -> list[Number]:
-        """All numbers; captures of one key have equally many."""
-        return [n for p, dtype in zip(self.numbered, self._dtypes, strict=True) for n, _ in p.numbers(dtype)]
-
-    def kinds(self) -> list[Kind]:
-        """The kind of each number."""
-        return [
-            Kind(dtype, type(p), k)
-            for p, result in zip(self.numbered, self._dtypes, strict=True)
-            for k, (_, dtype) in enumerate(p.numbers(result))
         ]
 
     def graph(self, in_place: dict[int, int] | None = None, slots: Slots = NO_SLOTS) -> Graph:

@@ -12,7 +12,6 @@ from typing import Any, cast
 from .capture import Capture
 from .composition import Composite, Composition, shown
 from .node import Node
-from .primitive import Primitive
 
 
 class ShortCapture(Capture):
@@ -28,7 +27,7 @@ class ShortCapture(Capture):
     def _ends(self, roots: Sequence[Node]) -> list[Node]:
         return [shown(r) for r in roots]
 
-    def _walk(self, entries: list[Any], numbered: list[Primitive], identity: Callable[[Node], int]) -> None:
+    def _walk(self, entries: list[Any], numbered: list[Node], identity: Callable[[Node], int]) -> None:
         position, order = self._position, self.order
         stack: list[Any] = [*self.roots]
         stack.reverse()
@@ -64,8 +63,7 @@ class ShortCapture(Capture):
                 form = primitive.form
                 entries.append((form or primitive, tuple([position[i] for i in node.inputs])))
                 if form is not None:
-                    numbered.append(primitive)
-                    self._dtypes.append(node.dtype)
+                    numbered.append(node)
             position[node] = len(order)
             order.append(node)
 

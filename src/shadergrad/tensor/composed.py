@@ -38,8 +38,13 @@ class _Unlike(Exception):
     """An argument that no key tells of."""
 
 
-def composed(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which remembers what it adds. Where somebody follows what is recorded, it is run."""
+def composed(function: Callable[P, R], *, gives_views: bool = False, is_patient: bool = False) -> Callable[P, R]:
+    """The function, which remembers what it adds. Where somebody follows what is recorded, it is run.
+
+    gives_views: results may be views of arguments, for callers who write to neither in place. is_patient: what a first call adds is
+    forgotten, for arguments with numbers that change from call to call.
+    """
+    met: set[Any] = set()
     recipes: dict[Any, tuple[Recipe, bool] | None] = {}  # and whether the results are a tuple
 
     @functools.wraps(function)
@@ -47,13 +52,14 @@ def composed(function: Callable[P, R]) -> Callable[P, R]:
         if mode.heard or symbolic_sizes.follows or here.kinds:
             return function(*args, **kwargs)
         inputs: list[Node] = []
+        first: dict[int, int] = {}
         key: list[Any] = [mode.grad, default_dtype()]
         try:
             for value in args:
-                _describe(value, inputs, key)
+                _describe(value, inputs, first, key)
             for name, value in kwargs.items():
                 key.append(name)
-                _describe(value, inputs, key)
+                _describe(value, inputs, first, key)
         except _Unlike:
             return function(*args, **kwargs)
         what = tuple(key)
@@ -64,26 +70,31 @@ def composed(function: Callable[P, R]) -> Callable[P, R]:
             return tuple(map(wrap, made)) if is_tuple else wrap(made[0])  # type: ignore[return-value]
         if what in recipes:
             return function(*args, **kwargs)
+        if is_patient and what not in met:
+            if len(met) >= MOST_RECIPES:
+                met.clear()
+            met.add(what)
+            return function(*args, **kwargs)
         with nodes.nodes_of() as made:
             result = function(*args, **kwargs)
         if len(recipes) >= MOST_RECIPES:
             recipes.clear()
-        recipes[what] = _recipe(result, inputs, made)
+        recipes[what] = _recipe(result, inputs, made, gives_views)
         return result
 
     return call
 
 
-def _describe(value: Any, inputs: list[Node], key: list[Any]) -> None:
-    """Add what tells of an argument to the key, and its node to the inputs."""
+def _describe(value: Any, inputs: list[Node], first: dict[int, int], key: list[Any]) -> None:
+    """Add what tells of an argument to the key, and its node to the inputs. first: of each node its first place among them, by id."""
     kind = type(value)
     key.append(kind)
     if kind in _classes or (isinstance(value, TensorBase) and kind.__module__.startswith(OWN)):
         _classes.add(kind)
         node = value._node
-        for k, other in enumerate(inputs):
-            if other is node:  # given twice
-                key.append(k)
+        place = first.setdefault(id(node), len(inputs))
+        if place < len(inputs):  # given twice
+            key.append(place)
         inputs.append(node)
         key += (node.shape, node.dtype, node.device, node.requires_grad)
     elif kind in BY_VALUE:
@@ -94,10 +105,10 @@ def _describe(value: Any, inputs: list[Node], key: list[Any]) -> None:
         raise _Unlike
 
 
-def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node]) -> tuple[Recipe, bool] | None:
+def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node], gives_views: bool) -> tuple[Recipe, bool] | None:
     """How the results are made of the inputs; nothing where one is no new tensor of its own, or hangs on something else too."""
     results = result if type(result) is tuple else (result,)
-    if not all(type(r) is TensorBase._class and r._shared is None for r in results):
+    if not all(type(r) is TensorBase._class and (gives_views or r._shared is None) for r in results):
         return None
     place = {id(node): k for k, node in enumerate(inputs)}
     ours = {id(node) for node in made}

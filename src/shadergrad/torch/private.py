@@ -49,6 +49,7 @@ def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "torch._C._dispatch_has_kernel_for_dispatch_key", lambda: _C._dispatch_has_kernel_for_dispatch_key
     yield "OpOverload.redispatch", lambda: torch.ops.aten.as_strided.default.redispatch
     yield "OpOverload._handle", lambda: torch.ops.aten.as_strided.default._handle.redispatch_boxed
+    yield "OpOverload._op_dk", lambda: torch.ops.aten.as_strided.default._op_dk
     yield "OpOverload._schema", lambda: torch.ops.aten.as_strided.default._schema.arguments
     yield "torch._decomp.decomposition_table", _decompositions
     yield "torch._tensor_str._tensor_str", lambda: torch._tensor_str._tensor_str  # type: ignore[attr-defined]
@@ -110,6 +111,11 @@ _set = torch.ops.aten.set_.source_Storage_storage_offset
 def on_meta(op: Any, *args: Any, **kwargs: Any) -> Any:
     """What PyTorch's Meta kernel of an operator gives: it changes sizes, strides and offsets, and touches no memory."""
     return op.redispatch(META, *args, **kwargs)
+
+
+def one_by_one(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """What PyTorch's own kernel of an operator over lists gives, which calls an operator for each tensor."""
+    return op._op_dk(_C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
 
 def strided_view(x: torch.Tensor, shape: Any, stride: Any, offset: int) -> torch.Tensor:

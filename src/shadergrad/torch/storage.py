@@ -15,7 +15,9 @@ import torch
 import shadergrad as sg
 
 from ..errors import DeviceError, DTypeError
+from ..graph import build
 from ..tensor import Tensor
+from ..tensor.handle import wrap as new
 from . import dtypes
 from .dtypes import STORED, TORCH, stored
 from .private import lay, new_tensor, strided_view
@@ -158,7 +160,7 @@ def read(x: torch.Tensor) -> Any:
     else:
         shape = tuple(x.shape)
         if node.dtype is kept and x.is_contiguous() and x.numel() == value.numel():
-            result = value.reshape(shape)
+            result = new(build.reshape(node, shape))  # values in cells are written to by nobody, so no view is needed
         else:
             result = part_of(_line(cell, x.dtype), shape, x.stride(), offset_of(x))
     if x.is_conj():

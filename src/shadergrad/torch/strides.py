@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ import shadergrad as sg
 from shadergrad.nn import functional as F
 
 from ..tensor import Tensor
+from ..tensor.composed import composed
 
 
 def reach(shape: Sequence[int], stride: Sequence[int], offset: int) -> int:
@@ -88,6 +90,7 @@ class Part:
         return sg.tensor(at, device=device)
 
 
+@partial(composed, gives_views=True)
 def part_of(line: Tensor, shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Tensor:
     """The elements that strides name, as a tensor of `shape`."""
     if math.prod(shape) == 0:

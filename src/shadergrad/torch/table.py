@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from ..tensor.composed import composed
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -38,6 +40,16 @@ def _noted(names: tuple[str, ...], function: F, takes_tensors: bool, takes_host:
 def kernel(*names: str, takes_host: bool = False) -> Callable[[F], F]:
     """A kernel over values."""
     return lambda function: _noted(names, function, False, takes_host)
+
+
+def pure_kernel(*names: str) -> Callable[[F], F]:
+    """A kernel over values that only composes operations (tensor/composed.py): no random numbers, and no look at values."""
+
+    def noted(function: F) -> F:
+        _noted(names, composed(function, gives_views=True, is_patient=True), False)
+        return function
+
+    return noted
 
 
 def on_tensors(*names: str) -> Callable[[F], F]:

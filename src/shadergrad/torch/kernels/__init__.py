@@ -17,6 +17,7 @@ FAMILIES = (
     "random",
     "recurrent",
     "optimizers",
+    "lists",
     "attention",
     "fourier",
     "linear_algebra",

@@ -8,7 +8,7 @@ import shadergrad as sg
 from shadergrad.nn import functional as F
 
 from ...tensor import Tensor
-from ..table import kernel
+from ..table import kernel, pure_kernel
 
 
 def _key(indices: Any) -> tuple[Any, ...]:
@@ -64,3 +64,11 @@ def embedding_dense_backward(g: Tensor, at: Tensor, n: int, padding: int, scale:
 @kernel("_index_put_impl", takes_host=True)
 def index_put_impl(x: Tensor, indices: Any, value: Tensor, accumulate: bool = False, unsafe: bool = False) -> Tensor:
     return index_put(x, indices, value, accumulate)
+
+
+@pure_kernel("select_backward")
+def select_backward(g: Tensor, sizes: Any, dim: int, index: int) -> Tensor:
+    """Zeros, but for the slice that was selected."""
+    dim, index = dim % len(sizes), index % sizes[dim]
+    behind = [0, 0] * (len(sizes) - 1 - dim)
+    return F.pad(g.unsqueeze(dim), (*behind, index, sizes[dim] - 1 - index))

@@ -11,7 +11,7 @@ import shadergrad as sg
 from ...tensor import Tensor
 from ..halves import HALVES, read_single
 from ..storage import read, wrap, write
-from ..table import kernel, on_tensors
+from ..table import on_tensors, pure_kernel
 
 
 def _of_channels(x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -72,32 +72,32 @@ def batch_norm_with_update(x: Any, w: Any, b: Any, mean: Any, var: Any, momentum
     return y, m, r, torch.empty(0, dtype=torch.uint8, device=x.device)
 
 
-@kernel("_batch_norm_no_update")
+@pure_kernel("_batch_norm_no_update")
 def batch_norm_no_update(x: Tensor, w: Any, b: Any, mean: Any, var: Any, momentum: float, eps: float) -> Any:
     y, m, r = _batch_norm(x, w, b, mean, var, mean is None, momentum, eps)[:3]
     return y, m, r, sg.zeros(0, dtype=sg.uint8, device=x.device)
 
 
-@kernel("batch_norm_backward")
+@pure_kernel("batch_norm_backward")
 def batch_norm_backward(
     g: Tensor, x: Tensor, w: Any, mean: Any, var: Any, m: Any, r: Any, update: bool, eps: float, mask: Any, reserve: Any
 ) -> Any:
     return native_batch_norm_backward(g, x, w, mean, var, m, r, update, eps, mask)
 
 
-@kernel("_native_batch_norm_legit.no_stats")
+@pure_kernel("_native_batch_norm_legit.no_stats")
 def batch_norm_without_statistics(x: Tensor, w: Any, b: Any, training: bool, momentum: float, eps: float) -> Any:
     return _batch_norm(x, w, b, None, None, True, momentum, eps)[:3]
 
 
-@kernel("_native_batch_norm_legit_functional")
+@pure_kernel("_native_batch_norm_legit_functional")
 def batch_norm_functional(
     x: Any, w: Any, b: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
 ) -> Any:
     return _batch_norm(x, w, b, mean, var, training, momentum, eps)
 
 
-@kernel("native_batch_norm_backward")
+@pure_kernel("native_batch_norm_backward")
 def native_batch_norm_backward(
     g: Tensor, x: Tensor, w: Any, mean: Any, var: Any, m: Any, r: Any, train: bool, eps: float, mask: Any
 ) -> Any:
@@ -116,7 +116,7 @@ def _over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return x.sum(axes) if axes else x
 
 
-@kernel("native_layer_norm")
+@pure_kernel("native_layer_norm")
 def native_layer_norm(x: Tensor, shape: Any, w: Any, b: Any, eps: float) -> Any:
     axes = tuple(range(x.dim() - len(shape), x.dim()))
     m = x.mean(axes, keepdim=True)
@@ -127,7 +127,7 @@ def native_layer_norm(x: Tensor, shape: Any, w: Any, b: Any, eps: float) -> Any:
     return y if b is None else y + b, m, r
 
 
-@kernel("native_layer_norm_backward")
+@pure_kernel("native_layer_norm_backward")
 def native_layer_norm_backward(g: Tensor, x: Tensor, shape: Any, m: Any, r: Any, w: Any, b: Any, mask: Any) -> Any:
     k = x.dim() - len(shape)
     axes, outer = tuple(range(k, x.dim())), tuple(range(k))
@@ -141,7 +141,7 @@ def native_layer_norm_backward(g: Tensor, x: Tensor, shape: Any, m: Any, r: Any,
     )
 
 
-@kernel("native_group_norm")
+@pure_kernel("native_group_norm")
 def native_group_norm(x: Tensor, w: Any, b: Any, n: int, c: int, hw: int, groups: int, eps: float) -> Any:
     rows = x.reshape(n, groups, -1)
     m = rows.mean(2, keepdim=True)
@@ -153,7 +153,7 @@ def native_group_norm(x: Tensor, w: Any, b: Any, n: int, c: int, hw: int, groups
     return y.reshape(x.shape), m.reshape(n, groups), r.reshape(n, groups)
 
 
-@kernel("native_group_norm_backward")
+@pure_kernel("native_group_norm_backward")
 def native_group_norm_backward(
     g: Tensor, x: Tensor, m: Tensor, r: Tensor, w: Any, n: int, c: int, hw: int, groups: int, mask: Any
 ) -> Any:
@@ -169,14 +169,14 @@ def native_group_norm_backward(
     )
 
 
-@kernel("_fused_rms_norm")
+@pure_kernel("_fused_rms_norm")
 def fused_rms_norm(x: Tensor, shape: Any, w: Any, eps: Any) -> Any:
     axes = tuple(range(x.dim() - len(shape), x.dim()))
     r = ((x * x).mean(axes, keepdim=True) + (torch.finfo(torch.float32).eps if eps is None else eps)).rsqrt()
     return x * r if w is None else x * r * w, r
 
 
-@kernel("_fused_rms_norm_backward")
+@pure_kernel("_fused_rms_norm_backward")
 def fused_rms_norm_backward(g: Tensor, x: Tensor, shape: Any, r: Tensor, w: Any, mask: Any) -> Any:
     k = x.dim() - len(shape)
     axes, outer = tuple(range(k, x.dim())), tuple(range(k))
