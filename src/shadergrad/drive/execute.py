@@ -45,6 +45,7 @@ MOST_MET = 1 << 14
 BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
 
 
+downloads = 0  # counts up when a value is read
 lock = new_lock()  # held while values are computed and steps are captured and run: one thread at a time
 
 
@@ -282,6 +283,8 @@ def upload(array: np.ndarray, dtype: DType, device: str) -> Node:
 
 def download(node: Node) -> np.ndarray:
     """The value of a node, as a fresh host array."""
+    global downloads
+    downloads += 1
     realize([node])
     values = get_device(node.device).download(node.storage, node.shape, node.dtype)
     if interrupts.waiting.is_waiting:

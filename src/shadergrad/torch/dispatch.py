@@ -12,6 +12,7 @@ In-place and out= operators are their functional form and a write. What a kernel
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -26,12 +27,14 @@ from .kernels import memory
 from .layouts import as_pytorch_lays
 from .private import AUTOGRAD_KEY, KEY, decompositions, has_kernel, name_of, operator_names, overload
 from .same_names import function_of
+from .sequences import followed
 from .storage import Place, is_ours, read, read_or_move, refuse_generator, wrap, write
 from .table import COMPOSITES, KERNELS
 
 Run = Callable[..., Any]
 _libraries: list[Any] = []  # kernels are registered as long as their library lives
 _resolved: dict[Any, Run] = {}
+_followed: dict[Any, Run] = {}
 _hosted: set[Any] = set()  # of those, what the host computes
 _decompositions = decompositions()
 DROPPED = ("layout", "pin_memory", "memory_format", "non_blocking")  # what says nothing about values
@@ -84,9 +87,11 @@ def _on_meta(a: Any) -> Any:
 
 def _own(name: str, op: Any) -> Run:
     """A kernel of the table, as the dispatcher calls it."""
-    function, takes_tensors, takes_host = KERNELS[name]
+    function, takes_tensors, takes_host, is_followed = KERNELS[name]
     if takes_tensors:
-        decides = function.__module__ == memory.__name__ or any(r.alias_info for r in op._schema.returns)
+        decides = (
+            not is_followed or function.__module__ == memory.__name__ or any(r.alias_info for r in op._schema.returns)
+        )
         return function if decides or not op._schema.returns else as_pytorch_lays(name, op, function)
     look = read_or_move if takes_host else read
     takes_halves = name in halves.AS_THEY_ARE
@@ -181,6 +186,13 @@ def _scalar(x: torch.Tensor) -> str:
 
 def call(op: Any, *args: Any, **kwargs: Any) -> Any:
     """Any operator on the device: PyTorch calls this where no kernel is registered."""
+    how = _followed.get(op)
+    if how is None:
+        how = _followed[op] = _direct(op)
+    return how(*args, **kwargs)
+
+
+def _resolved_call(op: Any, *args: Any, **kwargs: Any) -> Any:
     how = _resolved.get(op)
     if how is None:
         how = _resolved[op] = _resolve(op)
@@ -248,7 +260,7 @@ def _refuse_view(name: str) -> Any:
 
 def _in_place(op: Any, name: str) -> Run:
     """The in-place form of a kernel over values, without a look at schemas: optimizers call hardly anything else."""
-    function, _, takes_host = KERNELS[name]
+    function, _, takes_host, _ = KERNELS[name]
     look = read_or_move if takes_host else read
     takes_halves = name in halves.AS_THEY_ARE
 
@@ -273,13 +285,14 @@ def register() -> None:
     library = torch.library.Library("aten", "IMPL")
     general = torch.library.Library("_", "IMPL")
     _libraries.extend((library, general))
-    for name, (_, takes_tensors, _) in KERNELS.items():
+    for name, (_, takes_tensors, _, is_followed) in KERNELS.items():
         op = overload(name)
-        library.impl(name, _own(name, op), KEY)
+        run = _own(name, op)
+        library.impl(name, followed(op, run) if is_followed else run, KEY)
         base, _, rest = name.partition(".")
         in_place = f"{base}_.{rest}" if rest else f"{base}_"
         if not takes_tensors and in_place not in KERNELS and (target := overload(in_place)) is not None:
-            library.impl(in_place, _in_place(target, name), KEY)
+            library.impl(in_place, followed(target, _in_place(target, name)), KEY)
     for name, function in COMPOSITES.items():
         library.impl(name, function, KEY)
         library.impl(name, function, AUTOGRAD_KEY)
@@ -303,7 +316,7 @@ def _is_asked_for(name: str) -> bool:
 
 
 def _direct(op: Any) -> Run:
-    return lambda *args, **kwargs: call(op, *args, **kwargs)
+    return followed(op, functools.partial(_resolved_call, op))
 
 
 __all__ = ["call", "is_ours", "register", "value_of", "wrapped"]

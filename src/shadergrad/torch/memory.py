@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import devices
 from ..errors import DeviceError
-from ..tensor import flush
+from .sequences import flush
 from .storage import Place
 
 _NOTHING = devices.MemoryStats(in_use=0, peak=0, pooled=0, limit=None, buffers=0)

@@ -13,7 +13,6 @@ import shadergrad as sg
 
 from ..devices import adapters
 from ..errors import DeviceError
-from ..tensor import flush
 from . import (
     absent,
     accelerator,
@@ -29,6 +28,7 @@ from . import (
     memory,
     moving,
     private,
+    sequences,
     streams,
 )
 from .storage import Place
@@ -46,6 +46,7 @@ def use(device: str) -> None:
         raise DeviceError(f'[shadergrad.torch.use] expected "webgpu" or "cpu", not {device!r}.')
     Place.device = device
     dtypes.choose(device)
+    sequences.begin()
 
 
 def is_available() -> bool:
@@ -170,6 +171,6 @@ def register() -> None:
     accelerator.register()
     exchange.register()
     entry_point.announce()
-    register_optimizer_step_post_hook(lambda *_: flush())
+    register_optimizer_step_post_hook(lambda *_: sequences.flush())
     use(NAME)
     _warn_of_cuda()

@@ -7,6 +7,7 @@ replaces it. Nothing has an address.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,53 @@ class Place:
 
 
 class Cell:
-    """What a storage holds: a tensor of ours, in any shape, without a history. Writes replace it."""
+    """What a storage holds: a tensor of ours, in any shape, without a history. Writes replace it.
 
-    __slots__ = ("address", "value")
+    run: the sequence of operators that will make the value, which it promised (sequences.py), and at which of its places; None where the
+    value is here. Who asks for a promised value ends the sequence.
+    """
 
-    def __init__(self, value: Tensor) -> None:
-        self.value = value
+    __slots__ = ("__weakref__", "_value", "address", "place", "run")
+
+    def __init__(self, value: Tensor | None) -> None:
+        self._value = value
+        self.run: Any = None
+        self.place = 0
         self.address = 0  # addresses.py gives one where a program asks
+
+    @property
+    def value(self) -> Tensor:
+        if self.run is not None:
+            self.run.end()
+        return self._value  # type: ignore[return-value]
+
+    @value.setter
+    def value(self, value: Tensor) -> None:
+        self._value = value
+        self.run = None
+
+    def promise(self, run: Any, place: int) -> None:
+        """Let a sequence make the value."""
+        self.run = run
+        self.place = place
+        self._value = None
+
+    def keep(self, node: Any) -> None:
+        """Hold the value that was promised."""
+        self._value = Tensor._of(node)
+        self.run = None
+
+    def holds(self, count: int, dtype: Any) -> bool:
+        """Whether the value has so many elements of a dtype; ends no sequence."""
+        if self.run is None:
+            return self._value.numel() == count and self._value.dtype is dtype  # type: ignore[union-attr]
+        shape, kept = self.run.kind(self.place)
+        return math.prod(shape) == count and kept is dtype
+
+
+def constant(value: float) -> Tensor:
+    """A number of float32 without axes."""
+    return sg.full((), value, dtype=sg.float32, device=Place.device)
 
 
 def is_ours(x: Any) -> bool:
@@ -197,7 +238,7 @@ def write(x: torch.Tensor, value: Any) -> torch.Tensor:
     if x.is_conj() or x.is_neg():
         value = -value if x.is_neg() else value
         value = value.conj() if x.is_conj() else value
-    if x.is_contiguous() and x.numel() == cell.value.numel() and cell.value.dtype is dtype:
+    if x.is_contiguous() and cell.holds(x.numel(), dtype):
         cell.value = value
         return x
     line = _line(cell, x.dtype).clone()

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from ..errors import DeviceError
-from ..tensor import flush, sync
+from ..tensor import sync
+from .sequences import flush
 
 
 def synchronize(device: Any = None) -> None:

@@ -16,12 +16,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 class Kernel(NamedTuple):
     """One operator's kernel. takes_tensors: torch.Tensors as they come, not values of ours. takes_host: also tensors of the host, which
-    it moves, as PyTorch does with indices and lengths.
+    it moves, as PyTorch does with indices and lengths. is_followed: sequences.py recognises it where it comes again.
     """
 
     function: Callable[..., Any]
     takes_tensors: bool
     takes_host: bool = False
+    is_followed: bool = True
 
 
 KERNELS: dict[str, Kernel] = {}
@@ -30,10 +31,10 @@ KERNELS: dict[str, Kernel] = {}
 COMPOSITES: dict[str, Callable[..., Any]] = {}
 
 
-def _noted(names: tuple[str, ...], function: F, takes_tensors: bool, takes_host: bool = False) -> F:
+def _noted(names: tuple[str, ...], function: F, *kinds: bool) -> F:
     for name in names:
         assert name not in KERNELS, f"two kernels for {name}"
-        KERNELS[name] = Kernel(function, takes_tensors, takes_host)
+        KERNELS[name] = Kernel(function, *kinds)
     return function
 
 
@@ -55,6 +56,11 @@ def pure_kernel(*names: str) -> Callable[[F], F]:
 def on_tensors(*names: str) -> Callable[[F], F]:
     """A kernel over torch.Tensors."""
     return lambda function: _noted(names, function, True)
+
+
+def passing(*names: str) -> Callable[[F], F]:
+    """A kernel over torch.Tensors that computes nothing: it gives sizes and strides, or calls what is followed by itself."""
+    return lambda function: _noted(names, function, True, False, False)
 
 
 def composite(name: str) -> Callable[[F], F]:

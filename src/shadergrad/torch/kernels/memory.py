@@ -27,7 +27,7 @@ from ..storage import (
     write,
 )
 from ..strides import reach
-from ..table import on_tensors
+from ..table import on_tensors, passing
 
 aten = torch.ops.aten
 
@@ -126,49 +126,49 @@ def clone(x: torch.Tensor, *, memory_format: Any = None) -> torch.Tensor:
     return wrap(value, x.dtype) if stride is None else wrap_as(value, x.dtype, stride)
 
 
-@on_tensors("as_strided")
+@passing("as_strided")
 def as_strided(x: torch.Tensor, size: Any, stride: Any, offset: Any = None) -> torch.Tensor:
     return view(x, tuple(size), tuple(stride), offset)
 
 
-@on_tensors("_reshape_alias")
+@passing("_reshape_alias")
 def reshape_alias(x: torch.Tensor, size: Any, stride: Any) -> torch.Tensor:
     return view(x, tuple(size), tuple(stride))
 
 
-@on_tensors("view")
+@passing("view")
 def view_as_shape(x: torch.Tensor, size: Any) -> torch.Tensor:
     return on_meta(aten.view.default, x, size)
 
 
-@on_tensors("view.dtype")
+@passing("view.dtype")
 def view_as_dtype(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return on_meta(aten.view.dtype, x, dtype)
 
 
-@on_tensors("view_as_real")
+@passing("view_as_real")
 def view_as_real(x: torch.Tensor) -> torch.Tensor:
     return on_meta(aten.view_as_real.default, x)
 
 
-@on_tensors("view_as_complex")
+@passing("view_as_complex")
 def view_as_complex(x: torch.Tensor) -> torch.Tensor:
     seen = on_meta(aten.view_as_complex.default, x)
     stored(seen.dtype)  # refuses pairs of halves, of which there are no complex numbers
     return seen
 
 
-@on_tensors("unfold")
+@passing("unfold")
 def unfold(x: torch.Tensor, dim: int, size: int, step: int) -> torch.Tensor:
     return on_meta(aten.unfold.default, x, dim, size, step)
 
 
-@on_tensors("set_.source_Storage_storage_offset")
+@passing("set_.source_Storage_storage_offset")
 def set_storage(x: torch.Tensor, storage: Any, offset: int, size: Any, stride: Any = ()) -> torch.Tensor:
     return on_meta(aten.set_.source_Storage_storage_offset, x, storage, offset, size, stride)
 
 
-@on_tensors("set_.source_Tensor")
+@passing("set_.source_Tensor")
 def set_tensor(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return on_meta(aten.set_.source_Tensor, x, y)
 
@@ -211,7 +211,7 @@ def zero(x: torch.Tensor) -> torch.Tensor:
     return write(x, sg.zeros(tuple(x.shape), dtype=STORED[x.dtype], device=Place.device))
 
 
-@on_tensors("record_stream")
+@passing("record_stream")
 def record_stream(x: torch.Tensor, stream: Any) -> None:
     """Submissions run in order, so that no memory is used before it is written."""
 

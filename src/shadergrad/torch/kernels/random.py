@@ -11,8 +11,9 @@ import shadergrad as sg
 from ...tensor import Tensor
 from ..dtypes import STORED, stored
 from ..halves import read_single
-from ..storage import Place, read, refuse_generator, wrap, write
-from ..table import kernel, on_tensors
+from ..sequences import followed
+from ..storage import Place, read, refuse_generator, strides_of_copy, wrap, wrap_as, write
+from ..table import kernel, on_tensors, passing
 
 
 def _uniform(x: torch.Tensor) -> Tensor:
@@ -81,12 +82,25 @@ def randperm_of(n: int, *, generator: Any, **options: Any) -> torch.Tensor:
     return randperm(n, **options)
 
 
-@kernel("native_dropout")
-def native_dropout(x: Tensor, p: float, train: Any) -> Any:
+@passing("native_dropout")
+def native_dropout(x: torch.Tensor, p: float, train: Any) -> Any:
+    """In two, so that only the draw is recorded in each step."""
     if train is False or p == 0:
-        return x.clone(), sg.ones(x.shape, dtype=sg.bool, device=x.device)
-    kept = sg.rand(x.shape, device=x.device) >= p
-    return sg.where(kept, x * (1 / (1 - p) if p < 1 else 0.0), 0.0), kept
+        return x.clone(), torch.ones(x.shape, dtype=torch.bool, device=x.device)
+    kept = _drawn(tuple(x.shape), p)
+    return _dropped(x, kept, 1 / (1 - p) if p < 1 else 0.0), kept
+
+
+_drawn = followed("drawn", lambda shape, p: wrap(sg.rand(shape, device=Place.device) >= p))
+
+
+def _of_kept(x: torch.Tensor, kept: torch.Tensor, scale: float) -> torch.Tensor:
+    value = sg.where(read(kept), read(x) * scale, 0.0)
+    stride = strides_of_copy(x)
+    return wrap(value, x.dtype) if stride is None else wrap_as(value, x.dtype, stride)
+
+
+_dropped = followed("dropped", _of_kept)
 
 
 kernel("native_dropout_backward")(lambda g, mask, scale: g * mask.to(g.dtype) * scale)

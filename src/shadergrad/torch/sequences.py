@@ -1,0 +1,374 @@
+"""Sequences of operators that come again: recognised, not recorded.
+
+A training loop calls the same operators in each step. From the third time on they are followed by a tree of entries (entries.py): each
+operator's arguments are compared with those of the step before, and its results are tensors whose values are promised. Where the sequence
+ends, because a value is asked for, the device is to compute, or another operator comes, the values that are still alive become results
+of one composition (graph/composition.py). A run of those is known by its short key, so that no graph is made.
+
+The first time an operator's key is noted, the second time what it added is recorded. What hangs on more than its arguments - random
+numbers, values that were read, tensors of the host - is never recorded: it runs as it is, and its results come from outside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import symbolic_sizes
+from ..drive import execute
+from ..drive.tracing import current
+from ..graph import node as nodes
+from ..graph.composition import Row
+from ..graph.node import Node, mode
+from ..graph.primitive import WITHOUT_TENSORS
+from ..runtime import timing
+from ..tensor import flush as compute
+from ..tensor import pending
+from ..tensor.generator import watching_draws
+from ..tensor.precision import here
+from .entries import (
+    PLAIN,
+    Entry,
+    Given,
+    Number,
+    Plain,
+    Run,
+    Seen,
+    Unlike,
+    differs,
+    in_order,
+    key_of,
+    leaves_of,
+    with_numbers,
+)
+from .storage import Cell, Place, cell_of, constant, offset_of, wrap
+
+Kernel = Callable[..., Any]
+MOST_OPERATORS = 5_000  # of a sequence: then it ends
+MOST_ALIKE = 8  # entries behind another that differ only in which values they take
+MOST_NOTED = 200_000
+MOST_ENTRIES = 50_000
+
+
+class _Recording:
+    """A sequence that is recorded. at: its last entry. beside: what came here before with other numbers. inputs: how many values it took from
+    outside. places: of its values, by the ids of nodes, which are kept, so that no id is another's.
+    """
+
+    def __init__(self, at: Entry) -> None:
+        self.at = at
+        self.beside: Entry | None = None
+        self.inputs = at.inputs
+        self.places: dict[int, int] = {}
+        self._kept: list[Node] = []
+
+    def note(self, node: Node, place: int) -> None:
+        self.places[id(node)] = place
+        self._kept.append(node)
+
+    def is_read(self, made: list[Node]) -> bool:
+        """Whether some of these nodes hang on what the sequence computed."""
+        return any(self.places.get(id(i), -1) >= 0 for node in made for i in node.inputs)
+
+
+class _Tree:
+    """What came before. noted: operators with all before them, by hash. apart: operators that are never recorded. count: of entries."""
+
+    def __init__(self) -> None:
+        self.roots: dict[Any, Entry] = {}
+        self.noted: set[int] = set()
+        self.apart: set[int] = set()
+        self.count = 0
+
+    def root(self, *what: Any) -> Entry:
+        """The beginning on a device, with a default dtype."""
+        return self.roots.get(what) or self.roots.setdefault(what, Entry(None, 0, 0))
+
+    def make_room(self) -> None:
+        if self.count > MOST_ENTRIES or len(self.noted) > MOST_NOTED:
+            self.forget()
+
+    def forget(self) -> None:
+        self.roots.clear()
+        self.noted.clear()
+        self.apart.clear()
+        self.count = 0
+
+
+class _State(threading.local):
+    """Where a thread stands. run: the sequence that it follows; recording: or records; neither: it notes operators, the last `chain`, until
+    the next beginning. inside: an operator is at work, and those that it calls are its own.
+    """
+
+    inside: bool = False
+    run: Run | None = None
+    recording: _Recording | None = None
+    chain: int = 0
+    length: int = 0
+
+
+tree = _Tree()
+state = _State()
+
+
+def begin() -> None:
+    """End what this thread follows or records, and begin with its next operator."""
+    run, state.run, state.recording = state.run, None, None
+    if run is not None:
+        run.end()
+        pending.bound()
+    tree.make_room()
+    dtype = torch.get_default_dtype()
+    state.run = Run(tree.root(Place.device, dtype), Place.device, dtype)
+    state.chain = state.length = 0
+
+
+def flush() -> None:
+    """Begin computing what is alive."""
+    begin()
+    compute()
+
+
+def followed(op: Any, kernel: Kernel) -> Kernel:
+    """A kernel, as the dispatcher calls it."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if state.inside or mode.heard or current.trace is not None or timing.listeners or symbolic_sizes.follows:
+            return kernel(*args, **kwargs)
+        run = state.run
+        if run is not None and not run.is_over and run.dtype is torch.get_default_dtype() and not here.kinds:
+            for entry in run.at.behind.get(op, ()):
+                leaves = entry.fits(args, kwargs, run)
+                if leaves is not None:
+                    return entry.give(leaves, run)
+        return _other(op, kernel, args, kwargs)
+
+    return call
+
+
+def _other(op: Any, kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """An operator that no entry stands for."""
+    try:
+        leaves = leaves_of(in_order(args, kwargs), [])
+        key = key_of(op, leaves)
+    except (Unlike, TypeError):
+        return _apart(kernel, args, kwargs)
+    if key in tree.apart or here.kinds:
+        return _apart(kernel, args, kwargs)
+    run, recording = state.run, state.recording
+    is_new = run is None and recording is None and not state.chain
+    if is_new or (run is not None and (run.is_over or run.dtype is not torch.get_default_dtype())):
+        begin()
+        return followed(op, kernel)(*args, **kwargs)
+    state.length += 1
+    before = run.at if run is not None else recording.at if recording is not None else None
+    if state.length > MOST_OPERATORS or (before is not None and before.depth >= MOST_OPERATORS):
+        begin()
+        return followed(op, kernel)(*args, **kwargs)
+    chain = hash((state.chain if before is None else before.chain, key))
+    if before is None or chain not in tree.noted:
+        tree.noted.add(chain)
+        state.chain, state.run, state.recording = chain, None, None
+        if run is not None:
+            run.end()
+        return _apart(kernel, args, kwargs)
+    if run is not None:
+        state.run, state.recording = None, _recording_from(run)
+    return _recorded(op, kernel, args, kwargs, leaves, key, chain)
+
+
+def _recording_from(run: Run) -> _Recording:
+    """What goes on from where a sequence was followed to."""
+    recording = _Recording(run.at)
+    for place, node in run.end().items():
+        recording.note(node, place)
+    for k, node in enumerate(run.inputs):
+        recording.note(node, -1 - k)
+    return recording
+
+
+def _apart(kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """An operator that runs as it is. Where it reads values on the host, or what is recorded, something new begins."""
+    recording, downloads = state.recording, execute.downloads
+    state.inside = True
+    try:
+        if recording is None:
+            result = kernel(*args, **kwargs)
+            is_read = False
+        else:
+            with nodes.nodes_of() as made:
+                result = kernel(*args, **kwargs)
+            is_read = recording.is_read(made)
+    finally:
+        state.inside = False
+    if is_read or execute.downloads != downloads:
+        begin()
+    return result
+
+
+def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any], key: int, chain: int) -> Any:
+    """Run an operator and add what it does to the tree, or its key to those that run apart."""
+    recording = state.recording
+    assert recording is not None
+    alike = recording.at.behind.setdefault(op, [])
+    beside = recording.beside.behind.get(op, ()) if recording.beside is not None else ()
+    twin = next((e for e in (*alike, *beside) if e.key == key), None)
+    changed = _changed_numbers(twin, leaves) if twin is not None else ()
+    if len(alike) >= MOST_ALIKE:
+        tree.apart.add(key)
+        return _apart(kernel, args, kwargs)
+    if changed and not all(a.dtype is torch.float32 for a in leaves if isinstance(a, torch.Tensor)):
+        tree.apart.add(key)
+        return _apart(kernel, args, kwargs)
+    call = _Call(recording, leaves, changed)
+    if call.put:
+        given = with_numbers(in_order(args, kwargs), call.put, [0])
+        named = given[len(args) :]
+        given, named = given[: len(args)], dict(zip(named[::2], named[1::2], strict=True))
+    else:
+        given, named = args, kwargs
+    state.inside, downloads = True, execute.downloads
+    try:
+        with nodes.nodes_of() as made, watching_draws() as drawn:
+            result = kernel(*given, **named)
+    except Exception:
+        state.inside = False
+        if call.put:  # the kernel looks at the number
+            tree.apart.add(key)
+            return _apart(kernel, args, kwargs)
+        begin()
+        raise
+    finally:
+        state.inside = False
+    entry = Entry(recording.at, key, chain)
+    is_whole = not drawn and execute.downloads == downloads and call.tell(entry, result, made)
+    if is_whole:
+        entry.is_flat = (
+            not kwargs and len(leaves) == len(args) and all(a is b for a, b in zip(leaves, args, strict=True))
+        )
+        if changed and twin in alike:
+            alike.remove(twin)
+        alike.append(entry)
+        recording.at, recording.beside = entry, twin
+        tree.count += 1
+        return result
+    tree.apart.add(key)
+    if execute.downloads != downloads or recording.is_read(made):
+        begin()
+    return result
+
+
+def _changed_numbers(twin: Entry, leaves: list[Any]) -> tuple[int, ...]:
+    """Which leaves are numbers that differ from those of an entry, or did before. Beside tensors of float32 they can be tensors, too."""
+    if len(leaves) != len(twin.leaves):
+        return ()
+    return tuple(
+        [
+            k
+            for k, (a, e) in enumerate(zip(leaves, twin.leaves, strict=True))
+            if type(a) is float and (type(e) is Number or differs(a, e))
+        ]
+    )
+
+
+class _Call:
+    """An operator that is being recorded. put: tensors in place of numbers that change, by the number of the leaf."""
+
+    def __init__(self, recording: _Recording, leaves: list[Any], changed: tuple[int, ...]) -> None:
+        self.recording = recording
+        self.leaves = leaves
+        self.put: dict[int, Any] = {}
+        self.specs: list[Any] = []
+        self.fresh: dict[int, int] = {}  # of nodes that come from outside, by id, the place
+        self.nodes: list[Node] = []  # these
+        self.cells: dict[int, tuple[int, Cell, Node]] = {}  # by id, with the number of the leaf and the value before
+        for k, a in enumerate(leaves):
+            if isinstance(a, torch.Tensor):
+                self.specs.append(self._seen(k, a))
+            elif k in changed:
+                number = constant(a)
+                self.put[k] = wrap(number)
+                self.specs.append(Number(self._place(number._node)))
+            else:
+                self.specs.append(a)
+
+    def _place(self, node: Node) -> int:
+        place = self.recording.places.get(id(node))
+        if place is None:
+            place = self.fresh.get(id(node))
+        if place is None:
+            place = self.fresh[id(node)] = -1 - self.recording.inputs - len(self.nodes)
+            self.nodes.append(node)
+        return place
+
+    def _seen(self, k: int, a: torch.Tensor) -> Seen:
+        cell = cell_of(a)
+        node = cell.value._node
+        self.cells.setdefault(id(cell), (k, cell, node))
+        return Seen(self._place(node), tuple(a.shape), a.stride(), offset_of(a), a.dtype, node.shape, node.dtype)
+
+    def tell(self, entry: Entry, result: Any, made: list[Node]) -> bool:
+        """Let an entry say what the operator did. False where no entry can."""
+        for a, e in zip(self.leaves, self.specs, strict=True):
+            if type(e) is Seen and (e.shape, e.stride, e.offset) != (tuple(a.shape), a.stride(), a.storage_offset()):
+                return False  # the operator gave its argument another size
+        results = result if isinstance(result, (tuple, list)) else () if result is None else (result,)
+        ends: list[Node] = []
+        told: list[Any] = []
+        for r in results:
+            told.append(self._told(r, ends))
+            if told[-1] is None:
+                return False
+        written = [(k, cell.value._node) for k, cell, node in self.cells.values() if cell.value._node is not node]
+        rows = self._rows([*ends, *[node for _, node in written]], made)
+        if rows is None:
+            return False
+        entry.rows = tuple([row for _, row in rows])
+        for node in self.nodes:
+            self.recording.note(node, self.fresh[id(node)])
+        for node, _ in rows:
+            self.recording.note(node, entry.count)
+            entry.count += 1
+        entry.inputs = self.recording.inputs = self.recording.inputs + len(self.nodes)
+        places = self.recording.places
+        left = iter(ends)
+        entry.given = tuple([t._replace(place=places[id(next(left))]) if type(t) is Given else t for t in told])
+        entry.written = tuple([(k, places[id(node)]) for k, node in written])
+        entry.kind = list if type(result) is list else tuple if isinstance(result, tuple) else None  # of names, too
+        entry.leaves = tuple(self.specs)
+        return True
+
+    def _rows(self, ends: list[Node], made: list[Node]) -> list[tuple[Node, Row]] | None:
+        """What the operator added, in order; None where it hangs on something else than its arguments."""
+        known, ours = {**self.recording.places, **self.fresh}, {id(node) for node in made}
+        count = self.recording.at.count
+        rows: list[tuple[Node, Row]] = []
+        for node in nodes.topological(ends, lambda n: () if id(n) in known else n.inputs):
+            if id(node) in known:
+                continue
+            is_plain = type(node.primitive).__module__.startswith(WITHOUT_TENSORS)
+            if id(node) not in ours or not is_plain or node.device != Place.device or node.storage is not None:
+                return None
+            inputs = tuple([known[id(i)] for i in node.inputs])
+            rows.append((node, (node.primitive, inputs, node.shape, node.dtype, False)))
+            known[id(node)] = count + len(rows) - 1
+        return rows
+
+    def _told(self, r: Any, ends: list[Node]) -> Any:
+        """How an entry says a result; None where it cannot."""
+        if type(r) in PLAIN:
+            return Plain(r)
+        if not isinstance(r, torch.Tensor):
+            return None
+        for k, a in enumerate(self.leaves):
+            if a is r:
+                return k
+        cell = getattr(r.untyped_storage(), "cell", None)
+        if cell is None or id(cell) in self.cells or r.storage_offset() or r.is_neg() or r.is_conj():
+            return None
+        self.cells[id(cell)] = (-1, cell, cell.value._node)  # another result may not lie over the same
+        ends.append(cell.value._node)
+        return Given(0, tuple(r.shape), r.stride(), r.dtype)
