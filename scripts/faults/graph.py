@@ -10,7 +10,7 @@ FAULTS = (
           "node.released = node.composition.released = True", "pass",
           "device/test_compositions.py::test_a_graph_is_used_up_though_its_nodes_were_never_made"),
     fault("short-capture-with-the-numbers-of-another", "drive/execute.py", "Programs.known",
-          "if short.numbered == known.numbered:", "if len(short.numbered) == len(known.numbered):",
+          "if numbered == known.numbered:", "if len(numbered) == len(known.numbered):",
           "device/test_compositions.py::test_numbers_that_change_beside_composites_count"),
     fault("short-capture-with-numbers-of-the-one-before", "drive/execute.py", "Programs.learn",
           "own.get(id(node), node.primitive) for node", "node.primitive for node",

@@ -129,21 +129,21 @@ class Programs:
             self._make_room()
         return found
 
-    def known(self, short: ShortCapture) -> tuple[Program, list[int]] | None:
-        """The program of a short capture that came before, and the source of each of its inputs."""
+    def known(self, key: Hashed, numbered: tuple[Primitive, ...], device: str) -> tuple[Program, list[int]] | None:
+        """The program of a short capture that came before, by its key and its numbers, and the source of each of its inputs."""
         with self._lock:
-            known = self._short.get(_short_key(short))
+            known = self._short.get(key)
             if known is None:
                 return None
             structure = self._cache.get(known.key)
             if structure is not None:
                 self._cache.move_to_end(known.key)
-            if short.numbered == known.numbered:
+            if numbered == known.numbered:
                 return known.program, known.sources
             if structure is None:
                 return None
-            numbered = [n if isinstance(n, Primitive) else short.numbered[n] for n in known.numbers]
-            found = structure.find(Numbered(numbered, known.dtypes, short.device), None)
+            numbers = [n if isinstance(n, Primitive) else numbered[n] for n in known.numbers]
+            found = structure.find(Numbered(numbers, known.dtypes, device), None)
             return None if found is None else (found[0], known.sources)
 
     def learn(self, short: ShortCapture, capture: Capture, program: Program) -> None:
@@ -156,7 +156,7 @@ class Programs:
         numbers = [own.get(id(node), node.primitive) for node in capture.with_numbers]
         known = _Known(self._latest, program, cast("list[int]", sources), short.numbered, numbers, capture.dtypes)
         with self._lock:
-            self._short[_short_key(short)] = known
+            self._short[key_of(short)] = known
             if len(self._short) > self._most:
                 self._short.pop(next(iter(self._short)))
 
@@ -194,7 +194,8 @@ class Programs:
         self.nbytes = 0
 
 
-def _short_key(short: ShortCapture) -> Hashed:
+def key_of(short: ShortCapture) -> Hashed:
+    """What `Programs.known` finds the program of a short capture by."""
     return Hashed((short.key, get_device(short.device).target, symbolic_sizes.follows))
 
 
@@ -255,7 +256,7 @@ def _compute(wanted: list[Node], read: bool) -> None:
 
 def _run_again(short: ShortCapture) -> bool:
     """Run what came before, if it did."""
-    known = programs.known(short)
+    known = programs.known(key_of(short), short.numbered, short.device)
     if known is None:
         return False
     program, sources = known
@@ -264,6 +265,18 @@ def _run_again(short: ShortCapture) -> bool:
         if node.storage is None:
             node.materialize(storage)
     return True
+
+
+def run_known(
+    key: Hashed, numbered: tuple[Primitive, ...], sources: Sequence[Storage], device: str
+) -> list[Storage] | None:
+    """Run what came before: the results of its roots; None where it is not known. key, numbered, sources: of a ShortCapture."""
+    with lock:
+        known = programs.known(key, numbered, device)
+        if known is None:
+            return None
+        program, places = known
+        return program.run([sources[k] for k in places])
 
 
 def run_noted(program: Program, capture: Capture, inputs: Sequence[Storage]) -> list[Storage]:

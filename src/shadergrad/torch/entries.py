@@ -7,23 +7,23 @@ and -1, -2, … what the sequence took from outside.
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from ..dtypes import DType
 from ..graph.composition import Recipe, Row
-from ..graph.node import Node
 from .private import lay, new_tensor
-from .storage import Cell, constant, is_ours
+from .storage import Cell, constant
+
+if TYPE_CHECKING:
+    from .runs import Quick, Run
 
 PLAIN = (int, bool, str, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
 MOST_RECIPES = 8  # of an entry: for what else is alive where the sequence ends
 _LIST, _NUMBERS = object(), object()  # what stands before the items of a list
-_ending = threading.RLock()
 
 
 class Unlike(Exception):
@@ -46,6 +46,19 @@ class Number(NamedTuple):
     """A number that changes from time to time: taken from outside as a tensor without axes."""
 
     place: int
+
+
+class Many(NamedTuple):
+    """A list or tuple of tensors, numbers and others."""
+
+    items: tuple[Any, ...]
+
+
+class Same(NamedTuple):
+    """A list of equal numbers."""
+
+    length: int
+    item: Any
 
 
 class Given(NamedTuple):
@@ -74,7 +87,7 @@ def leaves_of(values: Any, leaves: list[Any]) -> list[Any]:
     """
     for a in values:
         if isinstance(a, torch.Tensor):
-            leaves.append(a if is_ours(a) else _number(a))
+            leaves.append(_number(a) if a.is_cpu else a)
         elif type(a) is list or type(a) is tuple:
             first = a[0] if a else None
             if type(first) is float:
@@ -92,7 +105,7 @@ def leaves_of(values: Any, leaves: list[Any]) -> list[Any]:
 
 
 def _number(a: torch.Tensor) -> Any:
-    if a.dim() or a.device.type != "cpu" or a.dtype not in (torch.float64, torch.int64, torch.bool):
+    if a.dim() or not a.is_cpu or a.dtype not in (torch.float64, torch.int64, torch.bool):
         raise Unlike
     return a.item()
 
@@ -119,6 +132,33 @@ def with_numbers(values: Any, put: dict[int, Any], at: list[int]) -> list[Any]:
         made.append(put.get(at[0], a))
         at[0] += 1
     return made
+
+
+def _passed_over(leaves: Iterator[Any]) -> None:
+    """What stands before the items of a list."""
+    next(leaves)
+    next(leaves)
+
+
+def specs_of(values: Any, leaves: Iterator[Any]) -> tuple[Any, ...]:
+    """What an entry says of arguments, of which `leaves` says what it says of each leaf."""
+    made: list[Any] = []
+    for a in values:
+        if type(a) is list or type(a) is tuple:
+            first = a[0] if a else None
+            if type(first) is float:
+                _passed_over(leaves)
+                if all(type(x) is float and x == first for x in a):
+                    made.append(Same(len(a), next(leaves)))
+                else:
+                    made.append(Many(tuple([next(leaves) for _ in a])))
+                continue
+            if isinstance(first, torch.Tensor) or any(isinstance(x, torch.Tensor) for x in a):
+                _passed_over(leaves)
+                made.append(Many(specs_of(a, leaves)))
+                continue
+        made.append(next(leaves))
+    return tuple(made)
 
 
 def key_of(op: Any, leaves: Sequence[Any]) -> int:
@@ -150,38 +190,86 @@ def _is_as_seen(a: Any, e: Seen, run: Run) -> bool:
 
     Raises AttributeError where it is no tensor of the device.
     """
+    place, shape, stride, offset, dtype, own_shape, own_dtype = e
     cell = a.untyped_storage().cell
     if cell.run is run:
-        if cell.place != e.place:
+        if cell.place != place:
             return False
-    elif e.place >= 0:
+    elif place >= 0:
         return False
     else:
-        node, inputs, k = cell.value._node, run.inputs, -1 - e.place
-        if k == len(inputs) and node.shape == e.own_shape and node.dtype is e.own_dtype and node.device == run.device:
+        node, inputs, k = cell.node, run.inputs, -1 - place
+        if k == len(inputs) and node.shape == own_shape and node.dtype is own_dtype and node.device == run.device:
             inputs.append(node)
         elif k >= len(inputs) or inputs[k] is not node:
             return False
     return (
-        a.shape == e.shape
-        and a.stride() == e.stride
-        and a.dtype is e.dtype
-        and a.storage_offset() == e.offset
+        a.shape == shape
+        and a.stride() == stride
+        and a.dtype is dtype
+        and a.storage_offset() == offset
         and not a.is_neg()
     )
 
 
+def _are_as_said(values: Any, specs: tuple[Any, ...], run: Run, tensors: list[Any]) -> bool:
+    """Whether arguments are like those of an entry. tensors: takes those of the device, in order.
+
+    Raises AttributeError or Unlike where a tensor is of the host.
+    """
+    for a, e in zip(values, specs):  # noqa: B905 (of one length)
+        kind = type(e)
+        if kind is Seen:
+            if not _is_as_seen(a, e, run):
+                return False
+            tensors.append(a)
+        elif kind is Many:
+            if not isinstance(a, (list, tuple)) or len(a) != len(e.items):
+                return False
+            if not _are_as_said(a, e.items, run, tensors):
+                return False
+        elif kind is Number or kind is Same:
+            if not _is_number(a, e, run):
+                return False
+        elif a is not e:
+            if isinstance(a, torch.Tensor):
+                a = _number(a)
+            if differs(a, e):
+                return False
+    return True
+
+
+def _is_number(a: Any, e: Any, run: Run) -> bool:
+    """Whether it is a number, or a list of equal ones; what changes is noted as an input."""
+    if type(e) is Same:
+        if not isinstance(a, (list, tuple)) or len(a) != e.length:
+            return False
+        if a.count(a[0]) != len(a) or not all(type(x) is float for x in a):
+            return False
+        a, e = a[0], e.item
+    elif isinstance(a, torch.Tensor):
+        a = _number(a)
+    if type(e) is not Number:
+        return not differs(a, e)
+    if type(a) is not float:
+        return False
+    run.inputs.append(constant(a)._node)
+    return True
+
+
 class Entry:
-    """An operator, behind others. leaves: its arguments; is_flat: as they come, without lists. rows: the nodes that it added. given: its
-    results: Given, Plain, or the number of a leaf that it gives back; kind: what holds several. written: of leaves, by number, the places
-    that it wrote.
+    """An operator, behind others. leaves: its arguments, and specs: with the lists that hold them. rows: the nodes that it added. given: its
+    results: Given, Plain, or the number of a tensor among the arguments; kind: what holds several. written: of those, by number, the
+    places that it wrote.
 
     behind: operators that came next. depth: how many came before. count: rows up to here. inputs: values taken from outside up to here.
-    key, chain: hashes of the operator, and of all up to here.
+    key, chain: hashes of the operator, and of all up to here. Where the sequence ended here: recipes and quick, how values were made; worth,
+    which of them are views; asked: views that were read.
     """
 
     __slots__ = (
-        "before", "behind", "chain", "count", "depth", "given", "inputs", "is_flat", "key", "kind", "leaves", "recipes", "rows", "written",
+        "asked", "before", "behind", "chain", "count", "depth", "given", "inputs", "key", "kind", "leaves", "quick", "recipes", "rows",
+        "specs", "worth", "written",
     )  # fmt: skip
 
     def __init__(self, before: Entry | None, key: int, chain: int) -> None:
@@ -189,46 +277,38 @@ class Entry:
         self.behind: dict[Any, list[Entry]] = {}
         self.recipes: dict[tuple[int, ...], Recipe] = {}
         self.leaves: tuple[Any, ...] = ()
+        self.specs: tuple[Any, ...] = ()
+        self.quick: dict[tuple[int, ...], Quick] = {}
+        self.worth: dict[tuple[int, ...], tuple[list[int], tuple[int, ...]]] = {}
+        self.asked: set[int] = set()
         self.rows: tuple[Row, ...] = ()
         self.given: tuple[Any, ...] = ()
         self.written: tuple[tuple[int, int], ...] = ()
         self.kind: type[Any] | None = None
-        self.is_flat = False
         self.depth = before.depth + 1 if before else 0
         self.count = before.count if before else 0
         self.inputs = before.inputs if before else 0
 
     def fits(self, args: Any, kwargs: Any, run: Run) -> Sequence[Any] | None:
-        """The leaves of arguments that are like those before, and take the same values of the sequence; the run notes what it takes from
-        outside. None for others.
+        """The tensors among arguments that are like those before, and take the same values of the sequence; the run notes what it takes
+        from outside. None for others.
         """
-        inputs = run.inputs
-        begin = len(inputs)
+        begin = len(run.inputs)
+        values = in_order(args, kwargs) if kwargs else args
+        tensors: list[Any] = []
         try:
-            leaves = args if self.is_flat and not kwargs else leaves_of(in_order(args, kwargs), [])
-            if len(leaves) == len(self.leaves):
-                for a, e in zip(leaves, self.leaves):  # noqa: B905 (of one length)
-                    if type(e) is Seen:
-                        if not _is_as_seen(a, e, run):
-                            break
-                    elif type(e) is Number:
-                        if type(a) is not float:
-                            break
-                        inputs.append(constant(a)._node)
-                    elif a is not e and differs(a, e):
-                        break
-                else:
-                    return leaves
+            if len(values) == len(self.specs) and _are_as_said(values, self.specs, run, tensors):
+                return tensors
         except (AttributeError, Unlike):  # no tensor of the device, or one without a cell
             pass
-        del inputs[begin:]
+        del run.inputs[begin:]
         return None
 
-    def give(self, leaves: Sequence[Any], run: Run) -> Any:
-        """Results like those before, whose values the run will make."""
+    def give(self, tensors: Sequence[Any], run: Run) -> Any:
+        """Results like those before, whose values the run will make. tensors: as `fits` gives them."""
         run.at = self
         for k, place in self.written:
-            cell = leaves[k].untyped_storage().cell
+            cell = tensors[k].untyped_storage().cell
             cell.promise(run, place)
             run.cells.append(weakref.ref(cell))
         made: list[Any] = []
@@ -241,8 +321,22 @@ class Entry:
                 run.cells.append(weakref.ref(cell))
                 made.append(lay(x, storage, 0, g.shape, g.stride))
             else:
-                made.append(g.value if type(g) is Plain else leaves[g])
+                made.append(g.value if type(g) is Plain else tensors[g])
         return made[0] if self.kind is None and made else self.kind(made) if self.kind is not None else None
+
+    def computed(self, places: tuple[int, ...]) -> tuple[int, ...]:
+        """Those that are no views and no numbers, or were asked for before."""
+        if places not in self.worth:
+            shows = self.recipe(places).shows if places else ()
+            if len(self.worth) >= MOST_RECIPES:
+                self.worth.clear()
+            self.worth[places] = (
+                [p for p, s in zip(places, shows, strict=True) if s],
+                tuple([p for p, s in zip(places, shows, strict=True) if not s]),
+            )
+        views, others = self.worth[places]
+        asked = [p for p in views if p in self.asked] if self.asked else ()
+        return (*others, *asked) if asked else others
 
     def path(self) -> list[Row]:
         """The rows of the sequence up to here."""
@@ -267,46 +361,3 @@ class Entry:
 
 def _shifted(place: int, inputs: int) -> int:
     return place + inputs if place >= 0 else -1 - place
-
-
-class Run:
-    """A sequence that comes again. at: the entry of the last operator. inputs: the nodes that it took from outside. cells: those whose
-    values it promised. is_over: they were given. dtype: the default one, on which operators without tensors hang.
-    """
-
-    __slots__ = ("at", "cells", "device", "dtype", "inputs", "is_over")
-
-    def __init__(self, root: Entry, device: str, dtype: torch.dtype) -> None:
-        self.at = root
-        self.device = device
-        self.dtype = dtype
-        self.inputs: list[Node] = []
-        self.cells: list[weakref.ref[Cell]] = []
-        self.is_over = False
-
-    def kind(self, place: int) -> tuple[tuple[int, ...], DType]:
-        """Shape and dtype of a value."""
-        if place < 0:
-            node = self.inputs[-1 - place]
-            return node.shape, node.dtype
-        entry: Any = self.at
-        while place < entry.count - len(entry.rows):
-            entry = entry.before
-        row: Row = entry.rows[place - entry.count + len(entry.rows)]
-        return row[2], row[3]
-
-    def end(self) -> dict[int, Node]:
-        """Give every cell that is alive its value. The values by place."""
-        with _ending:
-            self.is_over = True
-            cells = [c for r in self.cells if (c := r()) is not None and c.run is self]
-            self.cells = []
-            entry = self.at
-            places = tuple({c.place: None for c in cells if c.place >= 0})
-            found: dict[int, Node] = {}
-            if places:
-                made = entry.recipe(places).results(self.inputs[: entry.inputs], self.device)
-                found = dict(zip(places, made, strict=True))
-            for cell in cells:
-                cell.keep(found[cell.place] if cell.place >= 0 else self.inputs[-1 - cell.place])
-            return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -29,7 +30,12 @@ class TorchVersionError(ShadergradError, RuntimeError):
 def _setup(name: str, module: Any) -> None:
     from torch.utils import backend_registration  # late: its private function is looked for by check()
 
-    backend_registration._setup_privateuseone_for_python_backend(name, backend_module=module)
+    class Guard(_C._acc.DeviceGuard):  # type: ignore[attr-defined,name-defined]
+        """PyTorch's own, whose one method PyTorch calls several times an operator: here no Python runs in it."""
+
+        type_ = itertools.repeat(_C._autograd.DeviceType.PrivateUse1).__next__  # type: ignore[attr-defined]
+
+    backend_registration._setup_privateuseone_for_python_backend(name, backend_module=module, device_guard=Guard())
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
@@ -40,6 +46,7 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 
 def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "torch._C._acc.create_empty_tensor", lambda: _C._acc.create_empty_tensor  # type: ignore[attr-defined]
+    yield "torch._C._acc.DeviceGuard", lambda: _C._acc.DeviceGuard  # type: ignore[attr-defined]
     yield "torch._C.DispatchKeySet", lambda: _C.DispatchKeySet(_C.DispatchKey.Meta)
     yield "torch._C.DispatchKey.AutocastPrivateUse1", lambda: getattr(_C.DispatchKey, AUTOCAST_KEY)
     yield "torch._C._get_overrideable_sdp_enabled", lambda: _C._get_overrideable_sdp_enabled
@@ -106,6 +113,11 @@ new_tensor = _C._acc.create_empty_tensor  # type: ignore[attr-defined]  # of a s
 _as_strided = torch.ops.aten.as_strided.default
 _as_strided_on_meta: Callable[..., torch.Tensor] = functools.partial(_as_strided._handle.redispatch_boxed, META)
 _set = torch.ops.aten.set_.source_Storage_storage_offset
+
+
+def sized_on_meta(name: str) -> Callable[..., torch.Tensor]:
+    """PyTorch's Meta kernel of an operator that changes sizes, strides and offsets alone, and touches no memory; no Python runs in it."""
+    return functools.partial(overload(name)._handle.redispatch_boxed, META)
 
 
 def on_meta(op: Any, *args: Any, **kwargs: Any) -> Any:

@@ -35,15 +35,16 @@ from .entries import (
     Given,
     Number,
     Plain,
-    Run,
     Seen,
     Unlike,
     differs,
     in_order,
     key_of,
     leaves_of,
+    specs_of,
     with_numbers,
 )
+from .runs import Run
 from .storage import Cell, Place, cell_of, constant, offset_of, wrap
 
 Kernel = Callable[..., Any]
@@ -128,6 +129,9 @@ def begin() -> None:
 
 def flush() -> None:
     """Begin computing what is alive."""
+    run = state.run
+    if run is not None and run.cells and not run.is_over:
+        run.compute()
     begin()
     compute()
 
@@ -141,9 +145,9 @@ def followed(op: Any, kernel: Kernel) -> Kernel:
         run = state.run
         if run is not None and not run.is_over and run.dtype is torch.get_default_dtype() and not here.kinds:
             for entry in run.at.behind.get(op, ()):
-                leaves = entry.fits(args, kwargs, run)
-                if leaves is not None:
-                    return entry.give(leaves, run)
+                tensors = entry.fits(args, kwargs, run)
+                if tensors is not None:
+                    return entry.give(tensors, run)
         return _other(op, kernel, args, kwargs)
 
     return call
@@ -246,9 +250,7 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
     entry = Entry(recording.at, key, chain)
     is_whole = not drawn and execute.downloads == downloads and call.tell(entry, result, made)
     if is_whole:
-        entry.is_flat = (
-            not kwargs and len(leaves) == len(args) and all(a is b for a, b in zip(leaves, args, strict=True))
-        )
+        entry.specs = specs_of(in_order(args, kwargs), iter(entry.leaves))
         if changed and twin in alike:
             alike.remove(twin)
         alike.append(entry)
@@ -284,10 +286,13 @@ class _Call:
         self.specs: list[Any] = []
         self.fresh: dict[int, int] = {}  # of nodes that come from outside, by id, the place
         self.nodes: list[Node] = []  # these
-        self.cells: dict[int, tuple[int, Cell, Node]] = {}  # by id, with the number of the leaf and the value before
+        self.cells: dict[int, tuple[int, Cell, Node]] = {}  # by id, with the number of the tensor and the value before
+        self.tensors = [a for a in leaves if isinstance(a, torch.Tensor)]
+        at = 0
         for k, a in enumerate(leaves):
             if isinstance(a, torch.Tensor):
-                self.specs.append(self._seen(k, a))
+                self.specs.append(self._seen(at, a))
+                at += 1
             elif k in changed:
                 number = constant(a)
                 self.put[k] = wrap(number)
@@ -306,7 +311,7 @@ class _Call:
 
     def _seen(self, k: int, a: torch.Tensor) -> Seen:
         cell = cell_of(a)
-        node = cell.value._node
+        node = cell.node
         self.cells.setdefault(id(cell), (k, cell, node))
         return Seen(self._place(node), tuple(a.shape), a.stride(), offset_of(a), a.dtype, node.shape, node.dtype)
 
@@ -322,7 +327,7 @@ class _Call:
             told.append(self._told(r, ends))
             if told[-1] is None:
                 return False
-        written = [(k, cell.value._node) for k, cell, node in self.cells.values() if cell.value._node is not node]
+        written = [(k, cell.node) for k, cell, node in self.cells.values() if cell.node is not node]
         rows = self._rows([*ends, *[node for _, node in written]], made)
         if rows is None:
             return False
@@ -363,12 +368,12 @@ class _Call:
             return Plain(r)
         if not isinstance(r, torch.Tensor):
             return None
-        for k, a in enumerate(self.leaves):
+        for k, a in enumerate(self.tensors):
             if a is r:
                 return k
         cell = getattr(r.untyped_storage(), "cell", None)
         if cell is None or id(cell) in self.cells or r.storage_offset() or r.is_neg() or r.is_conj():
             return None
-        self.cells[id(cell)] = (-1, cell, cell.value._node)  # another result may not lie over the same
-        ends.append(cell.value._node)
+        self.cells[id(cell)] = (-1, cell, cell.node)  # another result may not lie over the same
+        ends.append(cell.node)
         return Given(0, tuple(r.shape), r.stride(), r.dtype)

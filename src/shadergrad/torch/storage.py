@@ -38,10 +38,11 @@ class Cell:
     value is here. Who asks for a promised value ends the sequence.
     """
 
-    __slots__ = ("__weakref__", "_value", "address", "place", "run")
+    __slots__ = ("__weakref__", "_node", "_value", "address", "place", "run")
 
     def __init__(self, value: Tensor | None) -> None:
         self._value = value
+        self._node: Any = None  # of a value that no tensor was made of yet
         self.run: Any = None
         self.place = 0
         self.address = 0  # addresses.py gives one where a program asks
@@ -50,29 +51,42 @@ class Cell:
     def value(self) -> Tensor:
         if self.run is not None:
             self.run.end()
-        return self._value  # type: ignore[return-value]
+        if self._value is None:
+            self._value = Tensor._of(self._node)
+        return self._value
 
     @value.setter
     def value(self, value: Tensor) -> None:
         self._value = value
-        self.run = None
+        self._node = self.run = None
+
+    @property
+    def node(self) -> Any:
+        """The value's node."""
+        if self.run is not None:
+            self.run.end()
+        return self._node if self._value is None else self._value._node
 
     def promise(self, run: Any, place: int) -> None:
         """Let a sequence make the value."""
         self.run = run
         self.place = place
-        self._value = None
+        self._value = self._node = None
 
     def keep(self, node: Any) -> None:
         """Hold the value that was promised."""
-        self._value = Tensor._of(node)
+        self._node = node
         self.run = None
+        if node.storage is None:
+            self._value = Tensor._of(node)  # which is noted, to be computed
 
     def holds(self, count: int, dtype: Any) -> bool:
         """Whether the value has so many elements of a dtype; ends no sequence."""
         if self.run is None:
-            return self._value.numel() == count and self._value.dtype is dtype  # type: ignore[union-attr]
-        shape, kept = self.run.kind(self.place)
+            node = self.node
+            shape, kept = node.shape, node.dtype
+        else:
+            shape, kept = self.run.kind(self.place)
         return math.prod(shape) == count and kept is dtype
 
 

@@ -10,7 +10,7 @@ import shadergrad as sg
 from shadergrad.nn import functional as F
 
 from ..dtypes import STORED, stored
-from ..private import lay, on_meta
+from ..private import lay, on_meta, sized_on_meta
 from ..storage import (
     Place,
     cell_of,
@@ -126,19 +126,13 @@ def clone(x: torch.Tensor, *, memory_format: Any = None) -> torch.Tensor:
     return wrap(value, x.dtype) if stride is None else wrap_as(value, x.dtype, stride)
 
 
-@passing("as_strided")
-def as_strided(x: torch.Tensor, size: Any, stride: Any, offset: Any = None) -> torch.Tensor:
-    return view(x, tuple(size), tuple(stride), offset)
+for _name in ("as_strided", "view", "unfold"):
+    passing(_name)(sized_on_meta(_name))
 
 
 @passing("_reshape_alias")
 def reshape_alias(x: torch.Tensor, size: Any, stride: Any) -> torch.Tensor:
     return view(x, tuple(size), tuple(stride))
-
-
-@passing("view")
-def view_as_shape(x: torch.Tensor, size: Any) -> torch.Tensor:
-    return on_meta(aten.view.default, x, size)
 
 
 @passing("view.dtype")
@@ -156,11 +150,6 @@ def view_as_complex(x: torch.Tensor) -> torch.Tensor:
     seen = on_meta(aten.view_as_complex.default, x)
     stored(seen.dtype)  # refuses pairs of halves, of which there are no complex numbers
     return seen
-
-
-@passing("unfold")
-def unfold(x: torch.Tensor, dim: int, size: int, step: int) -> torch.Tensor:
-    return on_meta(aten.unfold.default, x, dim, size, step)
 
 
 @passing("set_.source_Storage_storage_offset")

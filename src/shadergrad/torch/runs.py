@@ -1,0 +1,145 @@
+"""A sequence of operators that comes again, from its beginning to its end: which values it took, and which it promised.
+
+In: an entry of the tree (entries.py), the nodes that came from outside, the cells whose values are promised. Out: their values, as nodes of one
+composition, or computed by the program of the step before without any node.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import torch
+
+from ..drive import execute
+from ..dtypes import DType
+from ..graph.composition import Hashed, Row
+from ..graph.node import Node, leaf
+from ..graph.short_capture import ShortCapture
+from .entries import MOST_RECIPES, Entry
+from .storage import Cell
+
+_ending = threading.RLock()
+
+
+def _places(cells: list[Cell]) -> tuple[int, ...]:
+    """Of what was computed, each once."""
+    return tuple({c.place: None for c in cells if c.place >= 0})
+
+
+class Run:
+    """A sequence that comes again. at: the entry of the last operator. inputs: the nodes that it took from outside. cells: those whose
+    values it promised. is_over: they were given. dtype: the default one, on which operators without tensors hang.
+    """
+
+    __slots__ = ("at", "cells", "device", "dtype", "inputs", "is_over")
+
+    def __init__(self, root: Entry, device: str, dtype: torch.dtype) -> None:
+        self.at = root
+        self.device = device
+        self.dtype = dtype
+        self.inputs: list[Node] = []
+        self.cells: list[weakref.ref[Cell]] = []
+        self.is_over = False
+
+    def kind(self, place: int) -> tuple[tuple[int, ...], DType]:
+        """Shape and dtype of a value."""
+        if place < 0:
+            node = self.inputs[-1 - place]
+            return node.shape, node.dtype
+        entry: Any = self.at
+        while place < entry.count - len(entry.rows):
+            entry = entry.before
+        row: Row = entry.rows[place - entry.count + len(entry.rows)]
+        return row[2], row[3]
+
+    def end(self) -> dict[int, Node]:
+        """Give every cell that is alive its value. The values by place."""
+        with _ending:
+            cells = self._alive()
+            if self.is_over and cells:  # what `compute` left, because it is a view; the next time it is computed
+                self.at.asked.update([c.place for c in cells])
+            self.is_over = True
+            found = self._nodes(_places(cells))
+            self._keep(cells, found)
+            return found
+
+    def _nodes(self, places: tuple[int, ...]) -> dict[int, Node]:
+        entry = self.at
+        if not places:
+            return {}
+        made = entry.recipe(places).results(self.inputs[: entry.inputs], self.device)
+        return dict(zip(places, made, strict=True))
+
+    def compute(self) -> None:
+        """Begin computing every value that is asked for, and give it. Views and numbers, which cost nothing, stay promised."""
+        with _ending:
+            entry, cells = self.at, self._alive()
+            places = entry.computed(_places(cells))
+            quick = entry.quick.get(places)
+            found = None if quick is None else quick.results(self.inputs, self.device)
+            if found is None:
+                found = self._nodes(places)
+                self._learn(places, [*found.values()])
+            self.is_over = True
+            self._keep([c for c in cells if c.place in found or c.place < 0], found)
+            self.cells = [weakref.ref(c) for c in cells if c.run is self]
+
+    def _learn(self, places: tuple[int, ...], roots: list[Node]) -> None:
+        """Compute nodes, and remember how."""
+        if not roots:
+            return
+        short = ShortCapture(roots)
+        execute.realize(roots)
+        quick = Quick.of(short, places, self) if len(short.roots) == len(roots) else None
+        if quick is not None:
+            if len(self.at.quick) >= MOST_RECIPES:
+                self.at.quick.clear()
+            self.at.quick[places] = quick
+
+    def _alive(self) -> list[Cell]:
+        """The cells that wait for a value."""
+        cells = [c for r in self.cells if (c := r()) is not None and c.run is self]
+        self.cells = []
+        return cells
+
+    def _keep(self, cells: list[Cell], found: dict[int, Node]) -> None:
+        for cell in cells:
+            cell.keep(found[cell.place] if cell.place >= 0 else self.inputs[-1 - cell.place])
+
+
+class Quick:
+    """How the values of some places were computed, so that no node is needed to compute them again.
+
+    key: of their short capture. kinds: shape and dtype of each place. sources, numbers: of what the capture read, and of its numbers, which of
+    the sequence's inputs they are.
+    """
+
+    def __init__(self, key: Hashed, kinds: dict[int, Any], sources: list[int], numbers: list[int]) -> None:
+        self._key, self._kinds, self._sources, self._numbers = key, kinds, sources, numbers
+
+    @classmethod
+    def of(cls, short: ShortCapture, places: tuple[int, ...], run: Run) -> Quick | None:
+        """None where the capture read more than the inputs, or one value as two."""
+        which = {id(node): k for k, node in enumerate(run.inputs)}
+        sources = [which.get(id(node)) for node in short.sources]
+        numbers = [which.get(id(node)) for node in short.with_numbers]
+        given = [node for node in run.inputs[: run.at.inputs] if node.storage is not None]
+        if None in sources or None in numbers or len(given) != len(sources) or not short.is_short:
+            return None
+        return cls(execute.key_of(short), {p: run.kind(p) for p in places}, sources, numbers)  # type: ignore[arg-type]
+
+    def results(self, inputs: list[Node], device: str) -> dict[int, Node] | None:
+        """The values by place; None where this is not how they are computed."""
+        sources = [inputs[k].storage for k in self._sources]
+        numbered = [inputs[k] for k in self._numbers]
+        if None in sources or len({*map(id, sources)}) != len(sources) or any(n.storage is not None for n in numbered):
+            return None
+        found = execute.run_known(self._key, tuple([n.primitive for n in numbered]), sources, device)
+        if found is None:
+            return None
+        return {
+            place: leaf(storage, shape, dtype, device)
+            for storage, (place, (shape, dtype)) in zip(found, self._kinds.items(), strict=True)
+        }
