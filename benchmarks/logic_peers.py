@@ -34,6 +34,7 @@ CLASSES, PIXELS, HALF = 10, 784, 128
 AT_ONCE = 1000  # test images
 ADAM = 0.01
 TAU = 30.0
+STRENGTH = 3.0  # of ours, as `shadergrad train mnist-logic` begins
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Outcome:
 
 
 def ours(device: str, sizes: tuple[int, ...], seed: int) -> Run:
-    network = LogicNetwork(sizes, "random", "residual", seed=seed, device=device)
+    network = LogicNetwork(sizes, "random", "residual", seed=seed, device=device, strength=STRENGTH)
     model = nn.Sequential(network, GroupSum(CLASSES, TAU))
     optimizer = sg.optim.Adam(model.parameters(), lr=ADAM)
 

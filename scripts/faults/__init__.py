@@ -20,6 +20,7 @@ from . import (
     run,
     runtime,
     tensor,
+    torch,
     train,
     web,
 )
@@ -38,6 +39,7 @@ FAULTS: tuple[Fault, ...] = (
     *run.FAULTS,
     *runtime.FAULTS,
     *tensor.FAULTS,
+    *torch.FAULTS,
     *train.FAULTS,
     *web.FAULTS,
 )

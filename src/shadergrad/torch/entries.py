@@ -87,7 +87,7 @@ def leaves_of(values: Any, leaves: list[Any]) -> list[Any]:
     """
     for a in values:
         if isinstance(a, torch.Tensor):
-            leaves.append(_number(a) if a.is_cpu else a)
+            leaves.append(_number(a) if a.is_cpu or a.is_meta or a.is_cuda else a)
         elif type(a) is list or type(a) is tuple:
             first = a[0] if a else None
             if type(first) is float:

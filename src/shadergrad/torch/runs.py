@@ -17,6 +17,7 @@ from ..dtypes import DType
 from ..graph.composition import Hashed, Row
 from ..graph.node import Node, leaf
 from ..graph.short_capture import ShortCapture
+from ..runtime.device import get_device
 from .entries import MOST_RECIPES, Entry
 from .storage import Cell
 
@@ -78,20 +79,29 @@ class Run:
             entry, cells = self.at, self._alive()
             places = entry.computed(_places(cells))
             quick = entry.quick.get(places)
-            found = None if quick is None else quick.results(self.inputs, self.device)
-            if found is None:
-                found = self._nodes(places)
+            found = None
+            try:
+                found = None if quick is None else quick.results(self.inputs, self.device)
+            finally:  # also where that raises: then they are pending
+                is_computed = found is not None
+                found = self._nodes(places) if found is None else found
+                self.is_over = True
+                self._keep([c for c in cells if c.place in found or c.place < 0], found)
+                self.cells = [weakref.ref(c) for c in cells if c.run is self]
+            if not is_computed:
                 self._learn(places, [*found.values()])
-            self.is_over = True
-            self._keep([c for c in cells if c.place in found or c.place < 0], found)
-            self.cells = [weakref.ref(c) for c in cells if c.run is self]
 
     def _learn(self, places: tuple[int, ...], roots: list[Node]) -> None:
-        """Compute nodes, and remember how."""
+        """Compute nodes, and remember how. What fails is left to whoever reads it."""
         if not roots:
             return
         short = ShortCapture(roots)
-        execute.realize(roots)
+        try:
+            execute.realize(roots)
+        except Exception:
+            if get_device(self.device).is_lost:
+                raise
+            return
         quick = Quick.of(short, places, self) if len(short.roots) == len(roots) else None
         if quick is not None:
             if len(self.at.quick) >= MOST_RECIPES:

@@ -51,7 +51,7 @@ Kernel = Callable[..., Any]
 MOST_OPERATORS = 5_000  # of a sequence: then it ends
 MOST_ALIKE = 8  # entries behind another that differ only in which values they take
 MOST_NOTED = 200_000
-MOST_ENTRIES = 50_000
+MOST_ENTRIES = 20_000
 
 
 class _Recording:
