@@ -309,6 +309,44 @@ def mnist_logic(records: list[Record]) -> str:
     return "\n".join(tables)
 
 
+def logic_peers(records: list[Record]) -> str:
+    """Logic networks beside torchlogix and difflogic, the newest run of each machine."""
+    own = [r for r in records if r.benchmark == "logic_peers"]
+    if not own:
+        raise RecordError("a page has a table of which there is no record")
+    tables = []
+    for machine in sorted({r.machine for r in own}, key=lambda m: (not is_gpu(m), m)):
+        here = {r.quantity: r for r in own if r.machine == machine}
+        time, accuracy = here["time"], here["hard accuracy"]
+        names = ["shadergrad", *time.peers]
+        values = [{"shadergrad": r.value, **r.peers} for r in (time, accuracy)]
+        rows = [[name, figure(values[0][name], time.unit), f"{100 * values[1][name]:.2f}"] for name in names]
+        words = caption(here.values())
+        tables.append(
+            f"{textwrap.fill(f'{time.case}; {time.how}. {words}', WIDTH)}\n\n{table(['library', 'step', 'gates, %'], rows)}"
+        )
+    return "\n".join(tables)
+
+
+def quantized(records: list[Record]) -> str:
+    """A language model of quantised weights: a token, a step of LoRA and its memory, by machine."""
+    own = [r for r in records if r.benchmark == "quantized" and r.case.startswith("GPT-2 small")]
+    if not own:
+        raise RecordError("a page has a table of which there is no record")
+    tables = []
+    for machine in sorted({r.machine for r in own}, key=lambda m: (not is_gpu(m), m)):
+        by_case: dict[str, dict[tuple[str, str], Record]] = {}
+        for r in own:
+            if r.machine == machine:
+                case, _, what = r.case.rpartition(", ")
+                by_case.setdefault(case, {})[what, r.quantity] = r
+        columns = [("a token", "time"), ("a step of LoRA", "time"), ("a step of LoRA", "peak memory")]
+        rows = [[case, *[figure(by[c].value, by[c].unit) for c in columns]] for case, by in by_case.items()]
+        head = ["weights", "a token", "a step of LoRA", "its peak of memory"]
+        tables.append(f"{caption(r for r in own if r.machine == machine)}\n\n{table(head, rows)}")
+    return "\n".join(tables)
+
+
 def best_machine(records: Iterable[Record]) -> Machine:
     """The machine with most records, among equals the one measured last. GPUs come before others."""
     by_machine: dict[Machine, list[Record]] = {}
@@ -329,6 +367,8 @@ TABLES: dict[str, Callable[[list[Record]], str]] = {
     "circuits": circuits,
     "browser": browser,
     "mnist_logic": mnist_logic,
+    "logic_peers": logic_peers,
+    "quantized": quantized,
 }
 
 
