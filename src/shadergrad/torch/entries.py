@@ -76,6 +76,13 @@ class Plain(NamedTuple):
     value: Any
 
 
+class Making(NamedTuple):
+    """What makes values of a sequence. inputs: of those that it took from outside, the numbers of the recipe's."""
+
+    recipe: Recipe
+    inputs: tuple[int, ...]
+
+
 def in_order(args: Any, kwargs: Any) -> list[Any]:
     """All arguments, those by name behind their names."""
     return [*args, *[x for item in kwargs.items() for x in item]] if kwargs else [*args]
@@ -263,19 +270,19 @@ class Entry:
     places that it wrote.
 
     behind: operators that came next. depth: how many came before. count: rows up to here. inputs: values taken from outside up to here.
-    key, chain: hashes of the operator, and of all up to here. Where the sequence ended here: recipes and quick, how values were made; worth,
+    key, chain: hashes of the operator, and of all up to here. Where the sequence ended here: makings and quick, how values were made; worth,
     which of them are views; asked: views that were read.
     """
 
     __slots__ = (
-        "asked", "before", "behind", "chain", "count", "depth", "given", "inputs", "key", "kind", "leaves", "quick", "recipes", "rows",
+        "asked", "before", "behind", "chain", "count", "depth", "given", "inputs", "key", "kind", "leaves", "makings", "quick", "rows",
         "specs", "worth", "written",
     )  # fmt: skip
 
     def __init__(self, before: Entry | None, key: int, chain: int) -> None:
         self.before, self.key, self.chain = before, key, chain
         self.behind: dict[Any, list[Entry]] = {}
-        self.recipes: dict[tuple[int, ...], Recipe] = {}
+        self.makings: dict[tuple[int, ...], Making] = {}
         self.leaves: tuple[Any, ...] = ()
         self.specs: tuple[Any, ...] = ()
         self.quick: dict[tuple[int, ...], Quick] = {}
@@ -327,7 +334,7 @@ class Entry:
     def computed(self, places: tuple[int, ...]) -> tuple[int, ...]:
         """Those that are no views and no numbers, or were asked for before."""
         if places not in self.worth:
-            shows = self.recipe(places).shows if places else ()
+            shows = self.making(places).recipe.shows if places else ()
             if len(self.worth) >= MOST_RECIPES:
                 self.worth.clear()
             self.worth[places] = (
@@ -347,17 +354,26 @@ class Entry:
             entry = entry.before
         return [row for rows in reversed(parts) for row in rows]
 
-    def recipe(self, places: tuple[int, ...]) -> Recipe:
-        """What makes the values of some places of what the sequence took from outside."""
-        found = self.recipes.get(places)
+    def making(self, places: tuple[int, ...]) -> Making:
+        """What makes the values of some places."""
+        found = self.makings.get(places)
         if found is None:
-            if len(self.recipes) >= MOST_RECIPES:
-                self.recipes.clear()
-            n = self.inputs
-            rows = [(p, tuple([_shifted(k, n) for k in at]), shape, dtype, g) for p, at, shape, dtype, g in self.path()]
-            found = self.recipes[places] = Recipe(rows, [_shifted(p, n) for p in places], n)
+            if len(self.makings) >= MOST_RECIPES:
+                self.makings.clear()
+            found = self.makings[places] = _making(self.path(), places)
         return found
 
 
-def _shifted(place: int, inputs: int) -> int:
-    return place + inputs if place >= 0 else -1 - place
+def _making(path: list[Row], places: tuple[int, ...]) -> Making:
+    needed: set[int] = set()
+    left = [*places]
+    while left:
+        place = left.pop()
+        if place not in needed:
+            needed.add(place)
+            left += path[place][1] if place >= 0 else ()
+    inputs = sorted([-1 - place for place in needed if place < 0])
+    rows = sorted([place for place in needed if place >= 0])
+    at = {place: k for k, place in enumerate([*[-1 - k for k in inputs], *rows])}
+    kept = [(p, tuple([at[k] for k in of]), shape, dtype, g) for p, of, shape, dtype, g in map(path.__getitem__, rows)]
+    return Making(Recipe(kept, [at[place] for place in places], len(inputs)), tuple(inputs))

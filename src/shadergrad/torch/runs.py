@@ -22,6 +22,7 @@ from .entries import MOST_RECIPES, Entry
 from .storage import Cell
 
 _ending = threading.RLock()
+NOTHING: Any = None  # in place of an input that is not needed any more
 
 
 def _places(cells: list[Cell]) -> tuple[int, ...]:
@@ -67,11 +68,10 @@ class Run:
             return found
 
     def _nodes(self, places: tuple[int, ...]) -> dict[int, Node]:
-        entry = self.at
         if not places:
             return {}
-        made = entry.recipe(places).results(self.inputs[: entry.inputs], self.device)
-        return dict(zip(places, made, strict=True))
+        recipe, inputs = self.at.making(places)
+        return dict(zip(places, recipe.results([self.inputs[k] for k in inputs], self.device), strict=True))
 
     def compute(self) -> None:
         """Begin computing every value that is asked for, and give it. Views and numbers, which cost nothing, stay promised."""
@@ -90,6 +90,12 @@ class Run:
                 self.cells = [weakref.ref(c) for c in cells if c.run is self]
             if not is_computed:
                 self._learn(places, [*found.values()])
+            self._let_go(_places([c for c in cells if c.run is self]))
+
+    def _let_go(self, places: tuple[int, ...]) -> None:
+        """Hold no more of what came from outside than some places need."""
+        needed = self.at.making(places).inputs if places else ()
+        self.inputs = [node if k in needed else NOTHING for k, node in enumerate(self.inputs)]
 
     def _learn(self, places: tuple[int, ...], roots: list[Node]) -> None:
         """Compute nodes, and remember how. What fails is left to whoever reads it."""
@@ -135,7 +141,7 @@ class Quick:
         which = {id(node): k for k, node in enumerate(run.inputs)}
         sources = [which.get(id(node)) for node in short.sources]
         numbers = [which.get(id(node)) for node in short.with_numbers]
-        given = [node for node in run.inputs[: run.at.inputs] if node.storage is not None]
+        given = [k for k in run.at.making(places).inputs if run.inputs[k].storage is not None]
         if None in sources or None in numbers or len(given) != len(sources) or not short.is_short:
             return None
         return cls(execute.key_of(short), {p: run.kind(p) for p in places}, sources, numbers)  # type: ignore[arg-type]

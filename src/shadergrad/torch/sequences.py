@@ -118,7 +118,7 @@ state = _State()
 def begin() -> None:
     """End what this thread follows or records, and begin with its next operator."""
     run, state.run, state.recording = state.run, None, None
-    if run is not None:
+    if run is not None and not run.is_over:
         run.end()
         pending.bound()
     tree.make_room()
