@@ -237,6 +237,23 @@ def test_layouts_sizes_and_what_is_read_count(torch_device: Any, met: list[Any])
     check(zip([t.cpu() for t in found["webgpu"]], found["cpu"], strict=True))
 
 
+def test_a_tensor_that_is_given_twice(torch_device: Any, met: list[Any]) -> None:
+    """Of a list, each is written in turn: what is given twice is written twice. Two tensors of one value are still two."""
+    found = []
+    for place in ("webgpu", "cpu"):
+        x, y = torch.ones(3, device=place), torch.ones(3, device=place) * 2
+        for k in range(16):
+            torch._foreach_mul_([x, x if k in (7, 12, 13, 14) else y], 1.5)
+            torch._foreach_add_([x, y], [y, x])
+            if k in (5, 8, 9, 10, 11):
+                y.copy_(x)
+            x, y = x / 4, y / 3
+            if place == "webgpu":
+                torch.webgpu.synchronize()
+        found.append(torch.stack([x, y]).cpu())
+    torch.testing.assert_close(*found)
+
+
 def test_an_error_ends_nothing_else(torch_device: Any, met: list[Any]) -> None:
     a, b = torch.ones(3, device="webgpu"), torch.ones(4, device="webgpu")
     for k in range(6):
@@ -317,6 +334,9 @@ class Program:
             lambda p, kept, n: p[i].fill_(at(n)) if n == when else p[i].clamp_(-2, 2),
             lambda p, kept, n: torch._foreach_mul_([p[i].clone(), p[j]], [at(n), number]),
             lambda p, kept, n: torch._foreach_add_([p[i]], [p[j].clone()], alpha=at(n)),
+            lambda p, kept, n: torch._foreach_add_([p[i], p[j]], [p[j].clone(), p[k].clone()]),
+            lambda p, kept, n: torch._foreach_mul_([p[i], p[j if n < when else i]], 0.5),
+            lambda p, kept, n: p[i].copy_(p[j]),
             lambda p, kept, n: kept.append(p[i].sum()),
             lambda p, kept, n: kept.append(p[i]) if n >= when else None,
             lambda p, kept, n: kept.append(torch.tensor(p[i].abs().mean().item())) if n % 3 == when % 3 else None,

@@ -206,9 +206,10 @@ def _is_as_seen(a: Any, e: Seen, run: Run) -> bool:
         return False
     else:
         node, inputs, k = cell.node, run.inputs, -1 - place
-        if k == len(inputs) and node.shape == own_shape and node.dtype is own_dtype and node.device == run.device:
-            inputs.append(node)
-        elif k >= len(inputs) or inputs[k] is not node:
+        if k < len(inputs):
+            if inputs[k] is not node:
+                return False
+        elif (node.shape, node.dtype, node.device) != (own_shape, own_dtype, run.device) or not run.take(node):
             return False
     return (
         a.shape == shape
@@ -308,7 +309,7 @@ class Entry:
                 return tensors
         except (AttributeError, Unlike):  # no tensor of the device, or one without a cell
             pass
-        del run.inputs[begin:]
+        run.give_back(begin)
         return None
 
     def give(self, tensors: Sequence[Any], run: Run) -> Any:

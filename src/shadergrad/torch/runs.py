@@ -35,7 +35,7 @@ class Run:
     values it promised. is_over: they were given. dtype: the default one, on which operators without tensors hang.
     """
 
-    __slots__ = ("at", "cells", "device", "dtype", "inputs", "is_over")
+    __slots__ = ("_taken", "at", "cells", "device", "dtype", "inputs", "is_over")
 
     def __init__(self, root: Entry, device: str, dtype: torch.dtype) -> None:
         self.at = root
@@ -44,6 +44,21 @@ class Run:
         self.inputs: list[Node] = []
         self.cells: list[weakref.ref[Cell]] = []
         self.is_over = False
+        self._taken: set[int] = set()  # the inputs, by id
+
+    def take(self, node: Node) -> bool:
+        """Note a value from outside as the next input; not one that is an input already, for then it would be written as one and read as another."""
+        if id(node) in self._taken:
+            return False
+        self._taken.add(id(node))
+        self.inputs.append(node)
+        return True
+
+    def give_back(self, begin: int) -> None:
+        """Forget the inputs from a number on."""
+        for node in self.inputs[begin:]:
+            self._taken.discard(id(node))
+        del self.inputs[begin:]
 
     def kind(self, place: int) -> tuple[tuple[int, ...], DType]:
         """Shape and dtype of a value."""

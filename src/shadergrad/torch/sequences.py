@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -328,6 +328,8 @@ class _Call:
             if told[-1] is None:
                 return False
         written = [(k, cell.node) for k, cell, node in self.cells.values() if cell.node is not node]
+        if len(written) > 1 and not self._are_alone([k for k, _ in written]):
+            return False
         rows = self._rows([*ends, *[node for _, node in written]], made)
         if rows is None:
             return False
@@ -346,20 +348,31 @@ class _Call:
         entry.leaves = tuple(self.specs)
         return True
 
+    def _are_alone(self, written: list[int]) -> bool:
+        """Whether no other argument has the value of one that is written: then none can lie over the same memory, now or later, and be read
+        or written after it."""
+        taken = [e.place for e in self.specs if type(e) is Seen]
+        return all(taken.count(taken[k]) == 1 for k in written)
+
     def _rows(self, ends: list[Node], made: list[Node]) -> list[tuple[Node, Row]] | None:
         """What the operator added, in order; None where it hangs on something else than its arguments."""
-        known, ours = {**self.recording.places, **self.fresh}, {id(node) for node in made}
-        count = self.recording.at.count
+        ours = {id(node) for node in made}
+        count, added = self.recording.at.count, dict(self.fresh)
         rows: list[tuple[Node, Row]] = []
-        for node in nodes.topological(ends, lambda n: () if id(n) in known else n.inputs):
-            if id(node) in known:
+
+        def place(node: Node) -> int | None:
+            found = added.get(id(node))
+            return self.recording.places.get(id(node)) if found is None else found
+
+        for node in nodes.topological(ends, lambda n: () if place(n) is not None else n.inputs):
+            if place(node) is not None:
                 continue
             is_plain = type(node.primitive).__module__.startswith(WITHOUT_TENSORS)
             if id(node) not in ours or not is_plain or node.device != Place.device or node.storage is not None:
                 return None
-            inputs = tuple([known[id(i)] for i in node.inputs])
+            inputs = tuple([cast(int, place(i)) for i in node.inputs])
             rows.append((node, (node.primitive, inputs, node.shape, node.dtype, False)))
-            known[id(node)] = count + len(rows) - 1
+            added[id(node)] = count + len(rows) - 1
         return rows
 
     def _told(self, r: Any, ends: list[Node]) -> Any:
