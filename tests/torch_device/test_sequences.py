@@ -254,6 +254,29 @@ def test_a_tensor_that_is_given_twice(torch_device: Any, met: list[Any]) -> None
     torch.testing.assert_close(*found)
 
 
+def test_what_comes_from_outside_may_be_of_another_kind(torch_device: Any, met: list[Any]) -> None:
+    """A number, a range, a value in memory, and one that waits: with one shape and dtype each."""
+    found: dict[str, list[Any]] = {"webgpu": [], "cpu": []}
+    for place, results in found.items():
+        x, c = torch.ones(3, device=place), torch.full((3,), 2.0, device=place)
+        made: dict[int, Callable[..., Any]] = {
+            5: lambda c: torch.arange(3.0, device=c.device),
+            8: lambda c: torch.tensor([3.0, 1.0, 2.0]).to(c.device),
+            11: lambda c: torch.full((3,), 5.0, device=c.device),
+            14: lambda c: torch.zeros(3, device=c.device),
+            17: lambda c: torch.ones(2, 3, device=c.device).cumsum(0)[1],
+            20: lambda c: torch.full((3,), 7.0, device=c.device),
+        }
+        for k in range(24):
+            x = (x * 0.5 + c).sin()
+            results.append(x)
+            if place == "webgpu":
+                torch.webgpu.synchronize()
+            if k in made:
+                c = made[k](c)
+    check(zip([t.cpu() for t in found["webgpu"]], found["cpu"], strict=True))
+
+
 def test_an_error_ends_nothing_else(torch_device: Any, met: list[Any]) -> None:
     a, b = torch.ones(3, device="webgpu"), torch.ones(4, device="webgpu")
     for k in range(6):

@@ -252,7 +252,7 @@ def _is_number(a: Any, e: Any, run: Run) -> bool:
     if type(e) is Same:
         if not isinstance(a, (list, tuple)) or len(a) != e.length:
             return False
-        if a.count(a[0]) != len(a) or not all(type(x) is float for x in a):
+        if not all(type(x) is float for x in a) or a.count(a[0]) != len(a):
             return False
         a, e = a[0], e.item
     elif isinstance(a, torch.Tensor):

@@ -16,6 +16,7 @@ from ..drive import execute
 from ..dtypes import DType
 from ..graph.composition import Hashed, Row
 from ..graph.node import Node, leaf
+from ..graph.primitive import Form
 from ..graph.short_capture import ShortCapture
 from ..runtime.device import get_device
 from .entries import MOST_RECIPES, Entry
@@ -143,34 +144,45 @@ class Run:
 class Quick:
     """How the values of some places were computed, so that no node is needed to compute them again.
 
-    key: of their short capture. kinds: shape and dtype of each place. sources, numbers: of what the capture read, and of its numbers, which of
-    the sequence's inputs they are.
+    key: of their short capture. kinds: shape and dtype of each place. sources: which of the sequence's inputs the capture read. numbers: which
+    of them are numbers, with their form.
     """
 
-    def __init__(self, key: Hashed, kinds: dict[int, Any], sources: list[int], numbers: list[int]) -> None:
+    def __init__(self, key: Hashed, kinds: dict[int, Any], sources: list[int], numbers: dict[int, Form | None]) -> None:
         self._key, self._kinds, self._sources, self._numbers = key, kinds, sources, numbers
 
     @classmethod
     def of(cls, short: ShortCapture, places: tuple[int, ...], run: Run) -> Quick | None:
-        """None where the capture read more than the inputs, or one value as two."""
-        which = {id(node): k for k, node in enumerate(run.inputs)}
+        """None where an input is neither a value in memory nor a number, or one value is two inputs."""
+        needed = run.at.making(places).inputs
+        which = {id(run.inputs[k]): k for k in needed}
         sources = [which.get(id(node)) for node in short.sources]
         numbers = [which.get(id(node)) for node in short.with_numbers]
-        given = [k for k in run.at.making(places).inputs if run.inputs[k].storage is not None]
-        if None in sources or None in numbers or len(given) != len(sources) or not short.is_short:
+        if not short.is_short or {*sources, *numbers} != {*needed} or len(sources) + len(numbers) != len(needed):
             return None
-        return cls(execute.key_of(short), {p: run.kind(p) for p in places}, sources, numbers)  # type: ignore[arg-type]
+        read = [k for k in sources if k is not None]
+        forms = {k: _form(run.inputs[k]) for k in numbers if k is not None}
+        if None in forms.values():
+            return None
+        return cls(execute.key_of(short), {place: run.kind(place) for place in places}, read, forms)
 
     def results(self, inputs: list[Node], device: str) -> dict[int, Node] | None:
         """The values by place; None where this is not how they are computed."""
         sources = [inputs[k].storage for k in self._sources]
-        numbered = [inputs[k] for k in self._numbers]
-        if None in sources or len({*map(id, sources)}) != len(sources) or any(n.storage is not None for n in numbered):
+        if None in sources or len({*map(id, sources)}) != len(sources):
             return None
-        found = execute.run_known(self._key, tuple([n.primitive for n in numbered]), sources, device)
+        if any(_form(inputs[k]) != form for k, form in self._numbers.items()):
+            return None
+        numbered = tuple([inputs[k].primitive for k in self._numbers])
+        found = execute.run_known(self._key, numbered, sources, device)
         if found is None:
             return None
         return {
             place: leaf(storage, shape, dtype, device)
             for storage, (place, (shape, dtype)) in zip(found, self._kinds.items(), strict=True)
         }
+
+
+def _form(node: Node) -> Form | None:
+    """Of a number that is not in memory; None of any other node."""
+    return node.primitive.form if type(node) is Node and node.storage is None and not node.inputs else None
