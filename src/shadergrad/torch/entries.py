@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from ..dtypes import DType
 from ..graph.composition import Recipe, Row
+from ..graph.node import Node
 from .private import lay, new_tensor
 from .storage import Cell, constant
-
-if TYPE_CHECKING:
-    from .runs import Quick, Run
 
 PLAIN = (int, bool, str, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
 MOST_RECIPES = 8  # of an entry: for what else is alive where the sequence ends
@@ -28,6 +26,19 @@ _LIST, _NUMBERS = object(), object()  # what stands before the items of a list
 
 class Unlike(Exception):
     """An argument that no later one can be told alike of."""
+
+
+class Following(Protocol):
+    """A sequence that comes again, as far as an entry knows it: runs.py."""
+
+    at: Entry
+    device: str
+    inputs: list[Node]
+    cells: list[weakref.ref[Cell]]
+
+    def take(self, node: Node) -> bool: ...
+
+    def give_back(self, begin: int) -> None: ...
 
 
 class Seen(NamedTuple):
@@ -192,7 +203,7 @@ def differs(a: Any, e: Any) -> bool:
     return type(a) is not type(e) or (repr(a) != repr(e) if type(a) is float else a != e)
 
 
-def _is_as_seen(a: Any, e: Seen, run: Run) -> bool:
+def _is_as_seen(a: Any, e: Seen, run: Following) -> bool:
     """Whether a tensor has the layout and the value of an entry. What comes from outside for the first time is noted as an input.
 
     Raises AttributeError where it is no tensor of the device.
@@ -220,7 +231,7 @@ def _is_as_seen(a: Any, e: Seen, run: Run) -> bool:
     )
 
 
-def _are_as_said(values: Any, specs: tuple[Any, ...], run: Run, tensors: list[Any]) -> bool:
+def _are_as_said(values: Any, specs: tuple[Any, ...], run: Following, tensors: list[Any]) -> bool:
     """Whether arguments are like those of an entry. tensors: takes those of the device, in order.
 
     Raises AttributeError or Unlike where a tensor is of the host.
@@ -247,7 +258,7 @@ def _are_as_said(values: Any, specs: tuple[Any, ...], run: Run, tensors: list[An
     return True
 
 
-def _is_number(a: Any, e: Any, run: Run) -> bool:
+def _is_number(a: Any, e: Any, run: Following) -> bool:
     """Whether it is a number, or a list of equal ones; what changes is noted as an input."""
     if type(e) is Same:
         if not isinstance(a, (list, tuple)) or len(a) != e.length:
@@ -286,7 +297,7 @@ class Entry:
         self.makings: dict[tuple[int, ...], Making] = {}
         self.leaves: tuple[Any, ...] = ()
         self.specs: tuple[Any, ...] = ()
-        self.quick: dict[tuple[int, ...], Quick] = {}
+        self.quick: dict[tuple[int, ...], Any] = {}
         self.worth: dict[tuple[int, ...], tuple[list[int], tuple[int, ...]]] = {}
         self.asked: set[int] = set()
         self.rows: tuple[Row, ...] = ()
@@ -297,7 +308,7 @@ class Entry:
         self.count = before.count if before else 0
         self.inputs = before.inputs if before else 0
 
-    def fits(self, args: Any, kwargs: Any, run: Run) -> Sequence[Any] | None:
+    def fits(self, args: Any, kwargs: Any, run: Following) -> Sequence[Any] | None:
         """The tensors among arguments that are like those before, and take the same values of the sequence; the run notes what it takes
         from outside. None for others.
         """
@@ -312,7 +323,7 @@ class Entry:
         run.give_back(begin)
         return None
 
-    def give(self, tensors: Sequence[Any], run: Run) -> Any:
+    def give(self, tensors: Sequence[Any], run: Following) -> Any:
         """Results like those before, whose values the run will make. tensors: as `fits` gives them."""
         run.at = self
         for k, place in self.written:
