@@ -21,7 +21,7 @@ FAULTS = (
     fault("sequences-numbers-of-the-step-before", "torch/entries.py", "_are_as_said",
           "if differs(a, e):", "if False:",
           SEQUENCES + "random_loops[cpu-0"),
-    fault("sequences-numbers-in-half-their-digits", "torch/sequences.py", "_recorded",
+    fault("sequences-numbers-in-half-their-digits", "torch/sequences.py", "_takes_tensors_as_numbers",
           "a.dtype is torch.float32 for a in leaves", "True for a in leaves",
           SEQUENCES + "numbers_keep_their_digits[cpu"),
     fault("sequences-values-that-were-read-before", "torch/sequences.py", "_recorded",

@@ -20,7 +20,7 @@ from .private import lay, new_tensor
 from .storage import Cell, constant
 
 PLAIN = (int, bool, str, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
-MOST_RECIPES = 8  # of an entry: for what else is alive where the sequence ends
+MOST_MAKINGS = 8  # of an entry: for what else is alive where the sequence ends
 _LIST, _NUMBERS = object(), object()  # what stands before the items of a list
 
 
@@ -347,7 +347,7 @@ class Entry:
         """Those that are no views and no numbers, or were asked for before."""
         if places not in self.worth:
             shows = self.making(places).recipe.shows if places else ()
-            if len(self.worth) >= MOST_RECIPES:
+            if len(self.worth) >= MOST_MAKINGS:
                 self.worth.clear()
             self.worth[places] = (
                 [p for p, s in zip(places, shows, strict=True) if s],
@@ -370,7 +370,7 @@ class Entry:
         """What makes the values of some places."""
         found = self.makings.get(places)
         if found is None:
-            if len(self.makings) >= MOST_RECIPES:
+            if len(self.makings) >= MOST_MAKINGS:
                 self.makings.clear()
             found = self.makings[places] = _making(self.path(), places)
         return found

@@ -19,7 +19,7 @@ from ..graph.node import Node, leaf
 from ..graph.primitive import Form
 from ..graph.short_capture import ShortCapture
 from ..runtime.device import get_device
-from .entries import MOST_RECIPES, Entry
+from .entries import MOST_MAKINGS, Entry
 from .storage import Cell
 
 _ending = threading.RLock()
@@ -126,7 +126,7 @@ class Run:
             return
         quick = Quick.of(short, places, self) if len(short.roots) == len(roots) else None
         if quick is not None:
-            if len(self.at.quick) >= MOST_RECIPES:
+            if len(self.at.quick) >= MOST_MAKINGS:
                 self.at.quick.clear()
             self.at.quick[places] = quick
 

@@ -224,7 +224,7 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
     if len(alike) >= MOST_ALIKE:
         tree.apart.add(key)
         return _apart(kernel, args, kwargs)
-    if changed and not all(a.dtype is torch.float32 for a in leaves if isinstance(a, torch.Tensor)):
+    if changed and not _takes_tensors_as_numbers(op, leaves):
         tree.apart.add(key)
         return _apart(kernel, args, kwargs)
     call = _Call(recording, leaves, changed)
@@ -241,6 +241,7 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
     except Exception:
         state.inside = False
         if call.put:  # the kernel looks at the number
+            call.undo()
             tree.apart.add(key)
             return _apart(kernel, args, kwargs)
         begin()
@@ -263,8 +264,16 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
     return result
 
 
+def _takes_tensors_as_numbers(op: Any, leaves: list[Any]) -> bool:
+    """Whether a tensor of float32 without axes means the same as a number: element by element, beside tensors of float32."""
+    is_elementwise = torch.Tag.pointwise in getattr(op, "tags", ()) or str(op).startswith(
+        ("aten._foreach_", "aten._fused_")
+    )
+    return is_elementwise and all(a.dtype is torch.float32 for a in leaves if isinstance(a, torch.Tensor))
+
+
 def _changed_numbers(twin: Entry, leaves: list[Any]) -> tuple[int, ...]:
-    """Which leaves are numbers that differ from those of an entry, or did before. Beside tensors of float32 they can be tensors, too."""
+    """Which leaves are numbers that differ from those of an entry, or did before."""
     if len(leaves) != len(twin.leaves):
         return ()
     return tuple(
@@ -314,6 +323,12 @@ class _Call:
         node = cell.node
         self.cells.setdefault(id(cell), (k, cell, node))
         return Seen(self._place(node), tuple(a.shape), a.stride(), offset_of(a), a.dtype, node.shape, node.dtype)
+
+    def undo(self) -> None:
+        """Let the arguments have the values of before, where the operator failed after it had written some."""
+        for _, cell, node in self.cells.values():
+            if cell.node is not node:
+                cell.keep(node)
 
     def tell(self, entry: Entry, result: Any, made: list[Node]) -> bool:
         """Let an entry say what the operator did. False where no entry can."""
