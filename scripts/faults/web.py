@@ -4,6 +4,8 @@ from planting import fault
 
 from .tests import PLANS
 
+WASM = "web/test_wasm.py::test_"
+
 # fmt: off
 FAULTS = (
     fault("web-a-kernel-enables-nothing", "web/plans.py", "_enabling",
@@ -21,4 +23,16 @@ FAULTS = (
     fault("web-plans-of-earlier-exports-stay", "web/plans.py", "write",
           "old.unlink()", "pass",
           PLANS + "kernels_that_other_plans_share_lie_in_a_file_of_their_own"),
+    fault("web-panels-of-the-last-columns", "compile/native/product.py", "ProductText._right",
+          """Value("%j.at", "i64", 2), literal(t.k, "i64")""", """Value("%j", "i64", 2), literal(t.k, "i64")""",
+          WASM + "products_of_all_sizes"),
+    fault("web-checked-views-have-no-place", "web/wasm_step.py", "_Module._host",
+          "elif isinstance(hosted.of, InRange):", "elif False:",
+          WASM + "what_lies_in_one_place_is_not_written_while_it_is_read"),
+    fault("web-results-lie-where-others-do", "compile/native/slots.py", "slots_of",
+          "begin = max(begin, high)", "pass",
+          WASM + "what_lies_in_one_place_is_not_written_while_it_is_read"),
+    fault("web-what-a-guest-holds-is-of-before", "web/wasm_step.py", "_Module._script",
+          "guests.get(to)?.set(t[to]);", "",
+          "web/test_without_gpu.py::test_a_program_changes_what_lies_in_anothers_memory"),
 )

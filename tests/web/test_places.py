@@ -53,10 +53,10 @@ def test_a_training_moves_to_the_faster_place_and_back_without_losing_a_step(vis
     """The CPU is made slow, so that the GPU is faster, whatever it is."""
     step = line()
     sg.web.export(step, tmp_path, settings={"steps": 1_000_000})
-    script = tmp_path / "step.cpu.js"
-    script.write_text(script.read_text().replace("      nodes();", SLOW))
+    for script in (tmp_path / "step.cpu.js", tmp_path / "step.wasm.js"):
+        script.write_text(script.read_text().replace("      nodes();", SLOW))
     page = opened(visit, tmp_path, LISTEN)
-    assert re.match("The step runs on the CPU, in plain JavaScript, while the GPU's kernels compile", said(page))
+    assert re.match("The step runs on the CPU, in WebAssembly, while the GPU's kernels compile", said(page))
     page.wait_for_function("() => /^GPU: /.test(figure('runs on'))", polling=50)
     page.wait_for_function(
         "() => /ms a step there, .* ms on the CPU/.test(document.querySelector('.note').textContent)"

@@ -1,4 +1,4 @@
-"""Pages in browsers that give them no GPU: they train on the CPU, in plain JavaScript, say so, and lose no figure by it."""
+"""Pages in browsers that give them no GPU: they train on the CPU, in WebAssembly or plain JavaScript, say so, and lose no figure by it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import shadergrad as sg
 import shadergrad.nn.functional as F
 from shadergrad import nn
 from shadergrad.data import load_digits
+from shadergrad.runtime import llvm
 
 from .steps import BATCH, automaton, digit_batches, digits, sequences
 from .test_pages import automaton_page, figure, opened, wait_for_steps
@@ -83,20 +84,100 @@ STEPS = {
 }
 
 
+def in_plain_javascript(folder: Path) -> None:
+    """As in a browser without WebAssembly's vectors."""
+    script = folder / "cpu.js"
+    script.write_text(script.read_text().replace("WebAssembly.validate(code)", "false"))
+
+
+@pytest.mark.parametrize("language", ["WebAssembly", "plain JavaScript"])
 @pytest.mark.parametrize("name", STEPS)
-def test_a_step_on_the_pages_cpu_gives_the_losses_of_the_cpu_device(visit: Any, tmp_path: Path, name: str) -> None:
+def test_a_step_on_the_pages_cpu_gives_the_losses_of_the_cpu_device(
+    visit: Any, tmp_path: Path, name: str, language: str
+) -> None:
     step, batches = STEPS[name]()
     sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]))
+    if language == "plain JavaScript":
+        in_plain_javascript(tmp_path)
     assert json.loads((tmp_path / "page.json").read_text())["cpu"] == ""
     (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
     page = visit(tmp_path, "blank.html")
     there = page.evaluate(RUNS, [[part.ravel().tolist() for part in batch] for batch in batches])
+    assert page.evaluate("window.step.language") == language
     found = [step(*map(sg.tensor, batch)) for batch in batches]
     here = [(x["loss"] if isinstance(x, dict) else x).item() for x in found]
     assert np.abs(np.subtract(there, here)).max() < 1e-4
     state = page.evaluate("async () => [...await window.step.saveState()]")
     (tmp_path / "later").write_bytes(bytes(state))
     sg.web.load_state(step, tmp_path / "later", *map(sg.tensor, batches[0]))  # what it saves is Python's, too
+
+
+@pytest.mark.parametrize("languages", [("WebAssembly", "WebAssembly"), ("plain JavaScript", "WebAssembly")])
+def test_programs_on_the_cpu_share_their_state_whatever_runs_them(
+    visit: Any, tmp_path: Path, languages: tuple[str, str]
+) -> None:
+    """What one changes the other reads, also after another state was loaded: the memory of the first program is its home."""
+    step, predict, _ = digits()
+    batches = [tuple(map(sg.tensor, batch)) for batch in digit_batches(3)]
+    sg.web.export(step, tmp_path, *batches[0], programs={"predict": (predict, batches[0][0])})
+    for name, language in zip(("step", "predict"), languages, strict=True):
+        script = tmp_path / f"{name}.cpu.js"
+        if language == "plain JavaScript":
+            script.write_text(script.read_text().replace("export const wasm = true;", ""))
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
+    page = visit(tmp_path, "blank.html")
+    given = [[part.numpy().ravel().tolist() for part in batch] for batch in batches]
+    found = page.evaluate(
+        """async (batches) => {
+          const {CpuProgram} = await import(new URL('cpu.js', location.href));
+          const step = await CpuProgram.load('step.json');
+          const before = await step.saveState();
+          const predict = await CpuProgram.load('predict.json', {share: step});
+          const logits = async () => [...Object.values(await predict.run({images: batches[0][0]}))[0]];
+          const first = await logits();
+          for (const [images, labels] of batches) await step.run({images, labels});
+          const trained = await logits();
+          await step.loadState(before);
+          return {languages: [step.language, predict.language], first, trained, again: await logits()};
+        }""",
+        given,
+    )
+    assert found["languages"] == list(languages)
+    assert found["again"] == found["first"]
+    for batch in batches:
+        step(*batch)
+    np.testing.assert_allclose(found["trained"], predict(batches[0][0]).numpy().ravel(), rtol=1e-3, atol=1e-4)
+
+
+def test_a_program_changes_what_lies_in_anothers_memory(visit: Any, tmp_path: Path) -> None:
+    w = sg.zeros(3)
+    step, double = sg.compile(lambda x: w.add_(x).sum()), sg.compile(lambda: w.mul_(2).sum())
+    sg.web.export(step, tmp_path, sg.ones(3), programs={"double": (double,)})
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
+    found = visit(tmp_path, "blank.html").evaluate(
+        """async () => {
+          const {CpuProgram} = await import(new URL('cpu.js', location.href));
+          const step = await CpuProgram.load('step.json');
+          const double = await CpuProgram.load('double.json', {share: step});
+          const add = () => step.run({x: [1, 2, 3]});
+          return [await add(), await double.run({}), await add(), await double.run({})].map((found) => found.result);
+        }"""
+    )
+    assert found == [6, 12, 18, 36]
+
+
+def test_a_folder_without_llvmlite_has_plain_javascript_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, batches = xor()
+    sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]))
+    assert (tmp_path / "step.wasm").is_file()
+
+    def absent() -> None:
+        raise llvm.NativeCodeError("there is none")
+
+    monkeypatch.setattr(llvm, "code", absent)
+    sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]))
+    assert not [path.name for path in tmp_path.iterdir() if "wasm" in path.name and path.name.startswith("step")]
+    assert "wasm" not in (tmp_path / "step.cpu.js").read_text()
 
 
 def test_results_that_lie_in_an_input_are_those_of_before_the_step(visit: Any, tmp_path: Path) -> None:
@@ -146,7 +227,7 @@ def test_a_page_without_a_gpu_trains_on_the_cpu_and_says_so(visit: Any, tmp_path
     wait_for_steps(page, 100)
     assert float(figure(page, "loss")) < 1.0
     said = page.inner_text(".note")
-    assert said.startswith("The step runs on the CPU, in plain JavaScript: ")
+    assert said.startswith("The step runs on the CPU, in WebAssembly: ")
     assert re.search("offers no WebGPU here" if reason == NO_WEBGPU else "the browser gives no GPU", said)
     page.click("text=Pause")
     page.wait_for_function("() => document.querySelector('button.main').textContent === 'Start'")

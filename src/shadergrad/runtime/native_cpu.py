@@ -14,12 +14,11 @@ import numpy as np
 
 from ..compile.native.program import Step, Steps
 from ..compile.native.regions import Hosted
+from ..compile.native.slots import ALIGNMENT, slots_of
 from ..primitives.dot import Dot
 from . import llvm, timing
 from .native_operations import laid, operation_of
 from .threads import pool
-
-ALIGNMENT = 64  # bytes
 
 
 class _Memory:
@@ -57,7 +56,7 @@ class Native:
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self._code = llvm.functions(steps.texts)
-        self._offsets, self._bytes = self._place()
+        self._offsets, self._bytes = slots_of(steps, {*self._in_slots()})
         self._tables(steps)
         self._base = -1
 
@@ -68,32 +67,6 @@ class Native:
         outputs = {*self.steps.outputs}
         written = [r for s in self.steps.steps if s.hosted is None or _into(s.hosted) for r in s.writes]
         return [r for r in dict.fromkeys(written) if r not in outputs]
-
-    def _place(self) -> tuple[dict[int, int], int]:
-        """Where each row begins, first fit by how long rows live, and how many bytes there are."""
-        steps, slots = self.steps, set(self._in_slots())
-        offsets: dict[int, int] = {}
-        taken: list[tuple[int, int, int]] = []  # begin, end, row
-        total = 0
-        for step, dead in zip(steps.steps, steps.dies, strict=True):
-            for row in step.writes:
-                if row not in slots:
-                    continue
-                spec = steps.rows[row]
-                size = spec.dtype.itemsize
-                for n in spec.shape:
-                    size *= n
-                size = -(-size // ALIGNMENT) * ALIGNMENT
-                begin = 0
-                for low, high, _ in sorted(taken):
-                    if low - begin >= size:
-                        break
-                    begin = max(begin, high)
-                offsets[row] = begin
-                taken.append((begin, begin + size, row))
-                total = max(total, begin + size)
-            taken = [t for t in taken if t[2] not in dead]
-        return offsets, total
 
     def _tables(self, steps: Steps) -> None:
         """One table of addresses for all kernels, each of which is given where its own begin."""
@@ -156,10 +129,7 @@ class Native:
 
     def _view(self, shared: np.ndarray, row: int) -> np.ndarray:
         spec, begin = self.steps.rows[row], self._offsets[row]
-        size = spec.dtype.itemsize
-        for n in spec.shape:
-            size *= n
-        return shared[begin : begin + size].view(spec.dtype.numpy).reshape(spec.shape)
+        return shared[begin : begin + spec.nbytes].view(spec.dtype.numpy).reshape(spec.shape)
 
     def _host(self, step: Step, operation: Any, arrays: list[Any]) -> None:
         """An operation of the interpreter."""

@@ -24,13 +24,14 @@ from shadergrad.system.safe_tensors import save
 from ..plan import Label
 from ..run.portable import PortableStep
 from ..target import Target
-from . import plans
+from . import plans, wasm_step
 from .errors import WebError
 from .javascript_step import render
 from .javascript_work import work
 from .playground import PLAYGROUND
 from .preview import PREVIEW, preview
 from .state_file import Key, state_bytes
+from .wasm_step import WasmStep
 
 PAGES = {  # and the scripts that each needs alone
     "step": ("step.js",),
@@ -38,6 +39,7 @@ PAGES = {  # and the scripts that each needs alone
     "automaton": ("automaton.js", "circuit.js", "circuit-text.js", "circuit-wasm.js", "circuit-worker.js"),
     "compare": ("compare.js", "cpu-worker.js"),
 }
+BESIDE = "export const wasm = true; // the same step in WebAssembly lies beside this file\n"
 STATE, DATA, PAGE = "state.safetensors", "data.safetensors", "page.json"
 ELSEWHERE = {*PLAYGROUND, "gallery.html"}  # files that no exported page needs
 API = "runtime.js"  # keeps the types of what it exports in its comments, which pages of one's own use
@@ -106,7 +108,9 @@ def export(
     for name, part in (*parts.items(), *beside.items()):
         part.share(known, name)
         state |= part.state()
-    modules, refused = _on_cpu(beside, {name: part.outputs for name, part in parts.items()})
+    outputs = {name: part.outputs for name, part in parts.items()}
+    modules, refused = _on_cpu(beside, outputs)
+    compiled_too = _in_wasm(beside, outputs) if not refused else {}
     if page == "compare" and refused:
         raise WebError(f"[compare] {refused}")
     _check_data(parts["step"].arguments, data or {})
@@ -121,9 +125,15 @@ def export(
     plans.write(site, plans.documents(found, STATE))
     (site / STATE).write_bytes(state_bytes(state))
     for name in parts:
-        (site / f"{name}.cpu.js").unlink(missing_ok=True)  # of an earlier export
+        for end in (".cpu.js", ".wasm", ".wasm.js"):
+            (site / f"{name}{end}").unlink(missing_ok=True)  # of an earlier export
         if name in modules:
             (site / f"{name}.cpu.js").write_text(modules[name], encoding="utf-8")
+        if name in compiled_too:
+            with (site / f"{name}.cpu.js").open("a", encoding="utf-8") as file:
+                file.write(BESIDE)
+            (site / f"{name}.wasm").write_bytes(compiled_too[name].module)
+            (site / f"{name}.wasm.js").write_text(compiled_too[name].script, encoding="utf-8")
     if data:
         (site / DATA).write_bytes(save({name: np.asarray(a, order="C") for name, a in data.items()}))
     described = {
@@ -133,7 +143,7 @@ def export(
         "programs": list(parts),
         "data": DATA if data else None,
         "cpu": refused,  # why the page cannot train on the CPU; "" where it can
-        "work": work(beside["step"]),
+        "work": work(beside["step"], "step" in compiled_too),
         "settings": dict(settings or {}),
     }
     (site / PAGE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
@@ -155,6 +165,14 @@ def _on_cpu(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]
         return {name: render(part, outputs[name]) for name, part in parts.items()}, ""
     except WebError as error:
         return {}, str(error)
+
+
+def _in_wasm(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]]) -> dict[str, WasmStep]:
+    """The programs in WebAssembly; none where one of them cannot be, or where llvmlite is absent."""
+    try:
+        return {name: wasm_step.render(part.plan, outputs[name]) for name, part in parts.items()}
+    except WebError:
+        return {}
 
 
 def _title_of(step: sg.CompiledStep) -> str:

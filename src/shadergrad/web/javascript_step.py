@@ -12,12 +12,13 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..extend import Spec
 from ..graph.primitive import from_data
-from ..plan import Label
+from ..plan import Label, Plan
 from ..primitives.attention_tiles import kept_from, place_of_result
 from ..run.portable import PortableStep
 from .errors import WebError
@@ -32,53 +33,23 @@ def render(step: PortableStep, labels: Sequence[Label]) -> str:
     """The module. labels: what its outputs are, of which two may be one array. Raises a WebError that names unsupported operations."""
     plan = step.plan
     kernels = [plan.kernels[d.kernel] for d in plan.dispatches]
-    unknown = {k.primitive for k in kernels} - KNOWN
-    if unknown:
-        raise WebError(f"{', '.join(sorted(unknown))} cannot be written in JavaScript yet.")
-    return _Writer(plan).text(labels)
-
-
-class _Writer:
-    def __init__(self, plan: Any) -> None:
-        self.plan = plan
-        self.views: dict[int, View] = {}
-        self.functions: dict[str, str] = {}  # name by text
-        self.made: list[str] = []  # arrays
-        self.calls: list[str] = []
-        self.preambles: dict[str, None] = {}  # of operations, in order
-
-    def text(self, labels: Sequence[Label]) -> str:
-        for row in self.plan.inputs:
-            self.array(row)
-        for d in self.plan.dispatches:
-            kernel = self.plan.kernels[d.kernel]
-            self.write(kernel.primitive, json.loads(kernel.parameters), *d.buffers)
-        specs = self.plan.buffers
-        inputs = {f"{specs[row].role}/{specs[row].name}": self.views[row].memory for row in self.plan.inputs}
-        carried, results = [], {}
-        for row, (role, name) in zip(self.plan.outputs, labels, strict=True):
-            view, key = self.views[row], f"{role}/{name}"
-            if role == "result":
-                results[_short(name)] = [self.kept(view, inputs).memory, bool(view.shape)]
-            elif key in inputs:
-                carried.append([self.kept(view, inputs).memory, inputs[key]])
-        functions = "\n".join(f"const {name} = {text};" for text, name in self.functions.items())
-        newline, arrays = "\n", ",\n".join(self.made).replace("new Float32Array(", "F(")
-        preambles = "\n".join(self.preambles)
-        helpers = "\n".join(text for name, text in HELPERS.items() if f"{name}(" in functions)
-        return f"""// A training step, node by node, on typed arrays. Written by shadergrad.
-{helpers}
-{preambles}
-{functions}
-const INPUTS = {json.dumps(inputs)};
-const CARRIED = {json.dumps(carried)};
-const RESULTS = {json.dumps(results)};
+    refuse_unknown({k.primitive for k in kernels})
+    writer = Writer(plan.buffers)
+    for row in plan.inputs:
+        writer.array(row)
+    for d in plan.dispatches:
+        kernel = plan.kernels[d.kernel]
+        writer.write(kernel.primitive, json.loads(kernel.parameters), *d.buffers)
+    parts = writer.parts(dict(zip(keyed(plan), plan.inputs, strict=True)), plan.outputs, labels)
+    newline, arrays = "\n", ",\n".join(a.text for a in writer.made).replace("new Float32Array(", "F(")
+    return f"""// A training step, node by node, on typed arrays. Written by shadergrad.
+{parts}
 const F = (n) => new Float32Array(n);
 const t = [
 {arrays},
 ];
 function nodes() {{
-{newline.join(self.calls)}
+{newline.join(writer.calls)}
 }}
 export function load(state) {{
   for (const [key, at] of Object.entries(INPUTS)) if (state.has(key)) t[at] = state.get(key).data;
@@ -95,34 +66,90 @@ export function load(state) {{
 }}
 """
 
+
+def refuse_unknown(names: Collection[str]) -> None:
+    """Raises a WebError for primitives that are not written in JavaScript."""
+    unknown = {*names} - KNOWN
+    if unknown:
+        raise WebError(f"{', '.join(sorted(unknown))} cannot be written in JavaScript yet.")
+
+
+def keyed(plan: Plan) -> list[str]:
+    """The keys `role/name` of a plan's inputs."""
+    return [f"{plan.buffers[row].role}/{plan.buffers[row].name}" for row in plan.inputs]
+
+
+@dataclass
+class Array:
+    """A typed array of a module. then: what is done once it is there."""
+
+    kind: str
+    size: int
+    then: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"new {self.kind}({self.size}){self.then}"
+
+
+class Writer:
+    """Writes operations as functions of typed arrays, and calls of them. rows: shapes and dtypes of operands and results."""
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self.rows = rows
+        self.views: dict[int, View] = {}
+        self.functions: dict[str, str] = {}  # name by text
+        self.made: list[Array] = []
+        self.calls: list[str] = []
+        self.preambles: dict[str, None] = {}  # of operations, in order
+
+    def parts(self, inputs: Mapping[str, int], outputs: Sequence[int], labels: Sequence[Label]) -> str:
+        """What a module begins with: functions, and where its inputs, what it carries over and its results lie. inputs: rows by key."""
+        places = {key: self.views[row].memory for key, row in inputs.items()}
+        carried, results = [], {}
+        for row, (role, name) in zip(outputs, labels, strict=True):
+            view, key = self.views[row], f"{role}/{name}"
+            if role == "result":
+                results[_short(name)] = [self.kept(view, places).memory, bool(view.shape)]
+            elif key in places:
+                carried.append([self.kept(view, places).memory, places[key]])
+        functions = "\n".join(f"const {name} = {text};" for text, name in self.functions.items())
+        helpers = "\n".join(text for name, text in HELPERS.items() if f"{name}(" in functions)
+        preambles = "\n".join(self.preambles)
+        return f"""{helpers}
+{preambles}
+{functions}
+const INPUTS = {json.dumps(places)};
+const CARRIED = {json.dumps(carried)};
+const RESULTS = {json.dumps(results)};"""
+
     # -- arrays and loops
 
     def array(self, row: int) -> View:
         """A new array for a row."""
-        spec = self.plan.buffers[row]
-        self.made.append(f"new {ARRAYS.get(spec.dtype.name, 'Int32Array')}({spec.size})")
-        self.views[row] = View(len(self.made) - 1, spec.shape, contiguous(spec.shape))
+        spec = self.rows[row]
+        self.views[row] = self.new(ARRAYS.get(spec.dtype.name, "Int32Array"), spec.shape)
         return self.views[row]
+
+    def new(self, kind: str, shape: tuple[int, ...]) -> View:
+        """A new array of a kind."""
+        self.made.append(Array(kind, math.prod(shape)))
+        return View(len(self.made) - 1, shape, contiguous(shape))
+
+    def copied(self, view: View) -> View:
+        """The same elements in an array of their own."""
+        copy = self.new(self.made[view.memory].kind, view.shape)
+        self.loop(copy, [view], "a")
+        return copy
 
     def packed(self, view: View) -> View:
         """The same elements in row-major order, copied if they have another order."""
-        if view.is_contiguous and self.made[view.memory].partition("(")[2].startswith(f"{math.prod(view.shape)})"):
-            return view
-        kind = self.made[view.memory].partition("(")[0]
-        self.made.append(f"{kind}({math.prod(view.shape)})")
-        copy = View(len(self.made) - 1, view.shape, contiguous(view.shape))
-        self.loop(copy, [view], "a")
-        return copy
+        whole = view.is_contiguous and self.made[view.memory].size == math.prod(view.shape)
+        return view if whole else self.copied(view)
 
     def kept(self, view: View, inputs: Mapping[str, int]) -> View:
         """The same, in memory of its own where it lies in an input's, which the end of a step overwrites."""
-        if view.memory not in inputs.values():
-            return self.packed(view)
-        kind = self.made[view.memory].partition("(")[0]
-        self.made.append(f"{kind}({math.prod(view.shape)})")
-        copy = View(len(self.made) - 1, view.shape, contiguous(view.shape))
-        self.loop(copy, [view], "a")
-        return copy
+        return self.copied(view) if view.memory in inputs.values() else self.packed(view)
 
     def call(self, text: str, *views: View) -> None:
         name = self.functions.setdefault(text, f"f{len(self.functions)}")
@@ -144,25 +171,25 @@ export function load(state) {{
 
     def write(self, name: str, parameters: dict[str, Any], *rows: int) -> None:
         *read, row = rows
-        shape = self.plan.buffers[row].shape
+        shape = self.rows[row].shape
         views = [self.views[k] for k in read]
         if name in VIEWS:
             self.views[row] = getattr(self, f"_{name.lower()}")(views[0], shape, parameters)
             return
         out = self.array(row)
         if name in UNARY or name in BINARY:
-            dtype = self.plan.buffers[row].dtype.name
+            dtype = self.rows[row].dtype.name
             self.loop(out, views, OTHERWISE.get((name, dtype), (UNARY | BINARY)[name]))
         elif name in REDUCE:
             first, sum_ = REDUCE[name]
-            sum_ = OTHERWISE.get((name, self.plan.buffers[row].dtype.name), sum_)
+            sum_ = OTHERWISE.get((name, self.rows[row].dtype.name), sum_)
             self._reduce(out, views[0], first, sum_, parameters["axes"])
         elif name == OPERATION:
-            specs = [Spec(view.shape, self.plan.buffers[k].dtype) for view, k in zip(views, read, strict=True)]
+            specs = [Spec(view.shape, self.rows[k].dtype) for view, k in zip(views, read, strict=True)]
             self._operation(out, views, specs, from_data({"primitive": name, **parameters}))
         else:
             if name == "ScatterReduce":
-                parameters["dtype"] = self.plan.buffers[row].dtype.name
+                parameters["dtype"] = self.rows[row].dtype.name
             getattr(self, f"_{name.lower()}")(out, *views, **parameters)
 
     def _reshape(self, view: View, shape: tuple[int, ...], _: Any) -> View:
@@ -200,10 +227,10 @@ export function load(state) {{
 
     def _constant(self, out: View, value: Any, **_: Any) -> None:
         text = value if math.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN")
-        self.made[out.memory] += f".fill({float(text) if isinstance(text, bool) else text})"
+        self.made[out.memory].then = f".fill({float(text) if isinstance(text, bool) else text})"
 
     def _iota(self, out: View, size: int) -> None:
-        self.made[out.memory] += ".map((_, k) => k)"
+        self.made[out.memory].then = ".map((_, k) => k)"
 
     def _where(self, out: View, *views: View) -> None:
         self.loop(out, views, "a ? b : c")
@@ -259,7 +286,7 @@ export function load(state) {{
         if masked:
             m = others[0]
             read = f"M[{m.at(['0' if n == 1 else f'i{a}' for a, n in enumerate(m.shape)])}]"
-            of_bools = self.made[m.memory].startswith("new Uint8Array")
+            of_bools = self.made[m.memory].kind == "Uint8Array"
             mask = f"if (!{read}) return -Infinity;" if of_bools else f"s += {read};"
         heads, columns = q.shape[1], k.shape[2]
         word = f"threefry(R, i2 * {-(-columns // 2)} + (i3 >> 1), i0 * {heads} + i1)[i3 & 1]"
@@ -299,8 +326,7 @@ export function load(state) {{
     def _sums_of_rows(self, g: View, flat: View, by_row: bool) -> View:
         """The log-sum-exps of attention, and the sums of gradient times result: (2, n, heads, l)."""
         n, heads, rows, d = g.shape
-        self.made.append(f"new Float32Array({2 * n * heads * rows})")
-        out = View(len(self.made) - 1, (2, n, heads, rows), contiguous((2, n, heads, rows)))
+        out = self.new("Float32Array", (2, n, heads, rows))
         logs = f"(i0 * {heads} + i1) * {rows} + i2"
         flat = self.packed(flat)
         result = _result_in(flat, g.shape, by_row)
@@ -365,9 +391,7 @@ export function load(state) {{
         if any(low) or any(high) or set(spread) != {1}:
             whole = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
             sizes = [(n - 1) * s + 1 + a + b for n, s, (a, b) in zip(x.shape[3:], spread, whole, strict=True)]
-            shape = (*x.shape[:3], *sizes)
-            self.made.append(f"new Float32Array({math.prod(shape)})")
-            wide = View(len(self.made) - 1, shape, contiguous(shape))
+            wide = self.new("Float32Array", (*x.shape[:3], *sizes))
             self.loop(wide.part((0, 0, 0, *(a for a, _ in whole)), x.shape, (1, 1, 1, *spread)), [x], "a")
             left = [max(-a, 0) for a in low]
             kept = [n - a - max(-b, 0) for n, a, b in zip(sizes, left, high, strict=True)]

@@ -1,4 +1,4 @@
-"""How much a step computes: a page estimates by it how long the step takes in JavaScript. In: a step node by node. Out: a count."""
+"""How much a step computes: a page estimates by it how long the step takes on the CPU. In: a step node by node. Out: a count."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ OF_OPERATION = 6400  # an element of an operation of one's own: automata run man
 VIEWS = frozenset({"Reshape", "Expand", "Permute", "Slice", "Flip", "Window", "Constant", "Iota"})
 
 
-def work(step: PortableStep) -> int:
-    """Products of matrix multiplications and convolutions, and elements of other operations.
+IN_WASM = 10  # times as many a millisecond; the steps of benchmarks/browser.py take a ninth to a thirteenth of plain JavaScript's time
+
+
+def work(step: PortableStep, in_wasm: bool = False) -> int:
+    """Products of matrix multiplications and convolutions, and elements of other operations: of as many as plain JavaScript computes
+    in the same time.
 
     >>> import shadergrad as sg
     >>> work(sg.compile(lambda x: x @ x).node_by_node(sg.ones(10, 10)))
     1000
     """
-    total = 0
+    total = own = 0
     for d in step.plan.dispatches:
         kernel = step.plan.kernels[d.kernel]
         *read, out = (step.plan.buffers[row].shape for row in d.buffers)
@@ -34,9 +38,9 @@ def work(step: PortableStep) -> int:
                 q, k = read[:2] if kernel.primitive == "Attention" else read[2:4]
                 total += math.prod(q) * k[2] * (2 if kernel.primitive == "Attention" else 5)
             case "OperationCall":
-                total += OF_OPERATION * max(math.prod(shape) for shape in (*read, out))
+                own += OF_OPERATION * max(math.prod(shape) for shape in (*read, out))
             case "ArgSort":
                 total += 10 * math.prod(out) * max(1, math.ceil(math.log2(out[parameters["axis"]] + 1)))
             case _:
                 total += max(math.prod(shape) for shape in (*read, out))
-    return total
+    return (total // IN_WASM if in_wasm else total) + own

@@ -53,37 +53,38 @@ class Domain:
         return variable("s", self.segments) * self.inner + variable("r", self.inner)
 
 
-def _lanes(n: int) -> int:
-    return min(LANES, 1 << (max(n, 1).bit_length() - 1))
+def lanes_of(n: int, most: int = LANES) -> int:
+    """How many of n elements in a row are computed at once."""
+    return min(most, 1 << (max(n, 1).bit_length() - 1))
 
 
-def domain_of(group: Group, is_buffer: Callable[[Node], bool]) -> Domain:
-    """How the kernel of a group iterates."""
+def domain_of(group: Group, is_buffer: Callable[[Node], bool], most: int = LANES) -> Domain:
+    """How the kernel of a group iterates, with at most so many lanes."""
     if group.archetype == "row":
-        return _of_rows(group)
-    return _of_map(group, is_buffer)
+        return _of_rows(group, most)
+    return _of_map(group, is_buffer, most)
 
 
-def _of_rows(group: Group) -> Domain:
+def _of_rows(group: Group, most: int) -> Domain:
     if group.trailing:
-        return Domain(group.outer, 1, group.inner, _lanes(group.inner))
+        return Domain(group.outer, 1, group.inner, lanes_of(group.inner, most))
     node = group.reduces[0]  # the order of the others is the same
-    return domain_of_reduction(node.inputs[0].shape, node.primitive.axes)  # type: ignore[attr-defined]
+    return domain_of_reduction(node.inputs[0].shape, node.primitive.axes, most)  # type: ignore[attr-defined]
 
 
-def domain_of_reduction(shape: Shape, axes: tuple[int, ...]) -> Domain:
+def domain_of_reduction(shape: Shape, axes: tuple[int, ...], most: int = LANES) -> Domain:
     """How elements of such an array are joined along axes, by whichever kernel: a sum has the same bits in each."""
     inner = math.prod(shape[a] for a in axes)
     outer = math.prod(shape) // inner
     wide = [a for a in range(len(shape)) if shape[a] > 1]
     if not wide or wide[-1] not in axes:
-        return Domain(outer, 1, inner, _lanes(outer), columns=True)
+        return Domain(outer, 1, inner, lanes_of(outer, most), columns=True)
     run = 1  # the elements of a row that lie one after the other
     for a in reversed(wide):
         if a not in axes:
             break
         run *= shape[a]
-    return Domain(outer, inner // run, run, _lanes(run))
+    return Domain(outer, inner // run, run, lanes_of(run, most))
 
 
 def order_of(node: Node) -> tuple[bool, int]:
@@ -92,7 +93,7 @@ def order_of(node: Node) -> tuple[bool, int]:
     return domain.columns, domain.segments
 
 
-def _of_map(group: Group, is_buffer: Callable[[Node], bool]) -> Domain:
+def _of_map(group: Group, is_buffer: Callable[[Node], bool], most: int) -> Domain:
     shape = group.roots[0].shape
     found: list[tuple[float, Domain]] = []
     for axis in range(len(shape)):
@@ -100,7 +101,7 @@ def _of_map(group: Group, is_buffer: Callable[[Node], bool]) -> Domain:
         if inner == 1 or (axis and shape[axis - 1] == 1):
             continue
         outer = group.size // inner
-        domain = Domain(outer, 1, inner, _lanes(inner), flat=outer == 1)
+        domain = Domain(outer, 1, inner, lanes_of(inner, most), flat=outer == 1)
         found.append((_cost(group, domain, is_buffer), domain))
         if found[-1][0] <= 2.0:
             break

@@ -17,6 +17,7 @@ from ...graph.node import Node
 from ...primitives.dot import Dot
 from ..groups import Group
 from ..recorder import Recorder
+from .domain import lanes_of
 from .registers import LANES, Tile
 from .values import Value, literal
 from .writer import Variable, Writer
@@ -24,13 +25,16 @@ from .writer import Variable, Writer
 FEWEST_BATCHES = 4
 LARGEST = 1 << 21  # multiplications of a matrix, beyond which BLAS is as fast
 MOST_PACKED = 1 << 15  # elements of a right operand
+WORTH_PANELS = 16  # rows from which on panels are worth a copy
 
 
-def serves_product(node: Node) -> bool:
-    """Whether a product has a kernel."""
+def serves_product(node: Node, tile: Tile) -> bool:
+    """Whether a product has a kernel for a processor."""
     primitive = node.primitive
     if not isinstance(primitive, Dot) or primitive.chunk or node.dtype is not float32:
         return False
+    if not tile.library:
+        return True
     batch, m, k = node.inputs[0].shape
     return serves_sizes(batch, m, node.shape[2], k)
 
@@ -114,7 +118,11 @@ declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
 
 @dataclass(frozen=True)
 class Tiles:
-    """How a product of batch matrices m x n over k is cut: tall rows by wide vectors. packed: whether the right operand is copied."""
+    """How a product of batch matrices m x n over k is cut: tall rows by wide vectors of so many lanes.
+
+    packed: whether the right operand is copied. panels: whether the copy has the columns of a tile one after the other, which all rows
+    then meet in turn, so that a large operand is read from memory once.
+    """
 
     batch: int
     m: int
@@ -123,6 +131,18 @@ class Tiles:
     tall: int
     wide: int
     packed: bool
+    lanes: int = LANES
+    panels: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Of a tile."""
+        return self.lanes * self.wide
+
+    @property
+    def copied(self) -> int:
+        """Elements of the copy."""
+        return self.k * (-(-self.n // self.columns) * self.columns if self.panels else self.n)
 
 
 def tiles_of(group: Group, is_buffer: Callable[[Node], bool], tile: Tile) -> Tiles:
@@ -135,7 +155,12 @@ def tiles_of(group: Group, is_buffer: Callable[[Node], bool], tile: Tile) -> Til
     recorder.pull(right, (variable("b", batch), variable("k", k), variable("r", n)))
     splits = [flat.split("r") for _, flat in recorder.reads]
     packed = any(s is None or s[1] not in (0, 1) for s in splits) or recorder.cost > 0
-    return Tiles(batch, m, n, k, min(tile.tall, m), min(tile.wide, n // LANES), packed)
+    lanes = lanes_of(n, tile.lanes)
+    panels = not tile.library and (packed or m >= WORTH_PANELS)
+    return Tiles(batch, m, n, k, min(tile.tall, m), min(tile.wide, n // lanes), packed or panels, lanes, panels)
+
+
+ROWS, COLUMNS = ("rows", "i"), ("columns", "j")  # loops over tiles
 
 
 class ProductText:
@@ -145,7 +170,7 @@ class ProductText:
         assert group.dot is not None
         own = {id(n) for n in group.nodes}
         self.group, self.tiles, self.dot = group, tiles, group.dot
-        self.w = Writer(lambda n: id(n) not in own and is_buffer(n), {}, LANES)
+        self.w = Writer(lambda n: id(n) not in own and is_buffer(n), {}, tiles.lanes)
         self.s = self.w.s
         t = tiles
         self.batch = variable("b", t.batch)
@@ -161,13 +186,16 @@ class ProductText:
             "r": Variable("%j", 2, wide=True),
             "k": Variable("%k", 3),
         }
-        allocations = [f"%packed = alloca float, i64 {t.k * t.n}, align 64"] if t.packed else []
-        packing = self._packing() if t.packed else []
+        allocations = [f"%packed = alloca float, i64 {t.copied}, align 64"] if t.packed else []
+        packing = (self._panels() if t.panels else self._packing()) if t.packed else []
         sums = [[f"%sum{i}.{j}" for j in range(t.wide)] for i in range(t.tall)]
         whole = s.type_of("float", True)
         allocations += [f"{name} = alloca {whole}, align 64" for row in sums for name in row]
         zeroes = [f"store {whole} zeroinitializer, ptr {name}, align 64" for row in sums for name in row]
         self._multiply(sums)
+        (outer, o), (inner, i) = (COLUMNS, ROWS) if t.panels else (ROWS, COLUMNS)
+        sizes = {"i": (t.tall, t.m), "j": (t.columns, t.n)}
+        last = {name: size - step for name, (step, size) in sizes.items()}
         before, multiplied = s.lines[2], s.lines[3]
         w.forget_loop()
         self._results(sums)
@@ -178,24 +206,24 @@ class ProductText:
             "%b = phi i64 [ %begin, %entry ], [ %b.next, %each.end ]",
             *s.lines[1],
             *packing,
-            "br label %rows",
-            "rows:",
-            f"%i.at = phi i64 [ 0, %{'pack.end' if t.packed else 'each'} ], [ %i.next, %rows.end ]",
-            *_least("%i", t.m - t.tall),
-            "br label %columns",
-            "columns:",
-            "%j.at = phi i64 [ 0, %rows ], [ %j.next, %columns.end ]",
-            *_least("%j", t.n - LANES * t.wide),
+            f"br label %{outer}",
+            f"{outer}:",
+            f"%{o}.at = phi i64 [ 0, %{'pack.end' if t.packed else 'each'} ], [ %{o}.next, %{outer}.end ]",
+            *_least(f"%{o}", last[o]),
+            f"br label %{inner}",
+            f"{inner}:",
+            f"%{i}.at = phi i64 [ 0, %{outer} ], [ %{i}.next, %{inner}.end ]",
+            *_least(f"%{i}", last[i]),
             *zeroes,
             *before,
             "br label %along",
             "along:",
-            "%k = phi i64 [ 0, %columns ], [ %k.next, %along ]",
+            f"%k = phi i64 [ 0, %{inner} ], [ %k.next, %along ]",
             *multiplied,
-            *_again("%k.next", "%k", 1, t.k, "along", "columns.end"),
+            *_again("%k.next", "%k", 1, t.k, "along", f"{inner}.end"),
             *behind,
-            *_again("%j.next", "%j.at", LANES * t.wide, t.n, "columns", "rows.end"),
-            *_again("%i.next", "%i.at", t.tall, t.m, "rows", "each.end"),
+            *_again(f"%{i}.next", f"%{i}.at", *sizes[i], inner, f"{outer}.end"),
+            *_again(f"%{o}.next", f"%{o}.at", *sizes[o], outer, "each.end"),
             "%b.next = add i64 %b, 1",
             "%b.more = icmp slt i64 %b.next, %end",
             "br i1 %b.more, label %each, label %done",
@@ -230,10 +258,38 @@ class ProductText:
             "br label %pack.row",
             "pack.row:",
             "%p.at = phi i64 [ 0, %pack ], [ %p.next, %pack.row ]",
-            *_least("%p", t.n - LANES),
+            *_least("%p", t.n - t.lanes),
             *s.lines[3],
-            *_again("%p.next", "%p.at", LANES, t.n, "pack.row", "pack.next"),
+            *_again("%p.next", "%p.at", t.lanes, t.n, "pack.row", "pack.next"),
             *_again("%q.next", "%q", 1, t.k, "pack", "pack.end"),
+        ]
+        w.forget_loop()
+        w.variables |= {"k": Variable("%k", 3), "r": Variable("%j", 2, wide=True)}
+        return text
+
+    def _panels(self) -> list[str]:
+        """Copy the right operand of a matrix, tile by tile of its columns."""
+        t, s, w = self.tiles, self.s, self.w
+        w.variables |= {"k": Variable("%q", 3), "r": Variable("%p", 2, wide=True)}
+        first = s.op("mul", Value("%p.at", "i64", 2), literal(t.k, "i64"))
+        at = s.op("add", first, s.op("mul", Value("%q", "i64", 3), literal(t.columns, "i64")))
+        for j in range(t.wide):
+            value = w.pull(self.dot.inputs[1], (self.batch, self.place, self.column + t.lanes * j))
+            place = s.op("add", at, literal(t.lanes * j, "i64")) if j else at
+            address = s.statement(f"getelementptr float, ptr %packed, i64 {place}", "ptr", 3, False)
+            s.lines[3].append(f"store {s.type_of('float', True)} {s.text(value, True)}, ptr {address}, align 4")
+        text = [
+            "br label %pack",
+            "pack:",
+            "%p.at = phi i64 [ 0, %each ], [ %p.next, %pack.next ]",
+            *_least("%p", t.n - t.columns),
+            *s.lines[2],
+            "br label %pack.row",
+            "pack.row:",
+            "%q = phi i64 [ 0, %pack ], [ %q.next, %pack.row ]",
+            *s.lines[3],
+            *_again("%q.next", "%q", 1, t.k, "pack.row", "pack.next"),
+            *_again("%p.next", "%p.at", t.columns, t.n, "pack", "pack.end"),
         ]
         w.forget_loop()
         w.variables |= {"k": Variable("%k", 3), "r": Variable("%j", 2, wide=True)}
@@ -254,9 +310,13 @@ class ProductText:
     def _right(self, j: int) -> Value:
         t, s = self.tiles, self.s
         if not t.packed:
-            return self.w.pull(self.dot.inputs[1], (self.batch, self.place, self.column + LANES * j))
-        at = s.op("add", s.op("mul", Value("%k", "i64", 3), literal(t.n, "i64")), Value("%j", "i64", 2))
-        at = s.op("add", at, literal(LANES * j, "i64"))
+            return self.w.pull(self.dot.inputs[1], (self.batch, self.place, self.column + t.lanes * j))
+        if t.panels:
+            first = s.op("mul", Value("%j.at", "i64", 2), literal(t.k, "i64"))
+            at = s.op("add", s.op("mul", Value("%k", "i64", 3), literal(t.columns, "i64")), first)
+        else:
+            at = s.op("add", s.op("mul", Value("%k", "i64", 3), literal(t.n, "i64")), Value("%j", "i64", 2))
+        at = s.op("add", at, literal(t.lanes * j, "i64"))
         address = s.statement(f"getelementptr float, ptr %packed, i64 {at}", "ptr", 3, False)
         return s.statement(f"load {s.type_of('float', True)}, ptr {address}, align 4", "float", 3, True)
 
@@ -269,7 +329,7 @@ class ProductText:
                 value = Value(s.fresh(), "float", 2, wide=True)
                 s.lines[2].append(f"{value} = load {whole}, ptr {name}, align 64")
                 w.local[id(self.dot)] = lambda index, value=value: value
-                index = (self.batch, self.row + i, self.column + LANES * j)
+                index = (self.batch, self.row + i, self.column + self.tiles.lanes * j)
                 flat: Index = flatten(index, self.dot.shape)
                 for root in self.group.roots:
                     w.store(root, flat, w.pull_flat(root, flat), 2)  # type: ignore[arg-type]

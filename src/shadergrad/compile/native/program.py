@@ -6,6 +6,7 @@ inputs first. A row that is no output lives from the step that writes it to the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,18 @@ FEWEST = 1 << 14  # elements of a range that a thread takes
 class Row:
     shape: Shape
     dtype: DType
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,7 @@ class Steps:
 
 def steps_of(plan: Plan, tile: Tile) -> Steps | None:
     """The steps of a plan, where registers hold a tile; None where it stays with the interpreter."""
-    region = region_of(plan)
+    region = region_of(plan, tile)
     if region is None:
         return None
     wanted = list({id(n): n for n in region.outputs if n not in region.inputs}.values())
@@ -128,7 +141,7 @@ class _Table:
         if group.dot is not None:
             self._add_product(group)
             return
-        domain = domain_of(group, self.is_buffer)
+        domain = domain_of(group, self.is_buffer, self.tile.lanes)
         written = kernel.write(group, domain, self.is_buffer)
         number = self.texts.setdefault(written.text, len(self.texts))
         rows = tuple(self.row(n) for n in written.buffers)

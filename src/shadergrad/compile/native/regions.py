@@ -22,15 +22,18 @@ from ...primitives.indexing import Gather, InRange
 from ...primitives.random import Threefry
 from ...primitives.views import Cat, Expand, Flip, Pad, PadAt, Permute, Reshape, SliceAt, View
 from ...target import Target
+from .. import convolution
 from ..attention import composed
 from ..rewrite import Inputs, Rewriter
 from . import exact_rules, rules
 from .kernel import serves_reduction
 from .product import serves_product
+from .registers import Tile
 from .unpacking import unpacked_late
 
 TARGET = Target("llvm", max_storage_buffers=64, max_binding_bytes=1 << 62)
 MOST_WEIGHTS = 1 << 24  # of attention, which are kept from the forward pass to the backward one
+CONVOLUTIONS = (convolution.spread_to_residues, convolution.depthwise_to_map, convolution.conv_to_dot)  # as products
 VIEWS = ("Reshape", "Permute", "Expand", "Slice", "Flip")  # of NumPy's, without a copy
 
 
@@ -68,8 +71,8 @@ class Region:
     places: dict[int, int]
 
 
-def region_of(plan: Plan) -> Region | None:
-    """The graph of a plan; None where it holds arrays without elements, which loops over elements do not expect, and of a plan of several
+def region_of(plan: Plan, tile: Tile) -> Region | None:
+    """The graph of a plan for a processor; None where it holds arrays without elements, which loops over elements do not expect, and of a plan of several
     stages, which is only shown: each stage has a plan of its own."""
     if any(0 in spec.shape for spec in plan.buffers):
         return None
@@ -91,9 +94,12 @@ def region_of(plan: Plan) -> Region | None:
             primitive, tuple(nodes[b] for b in operands), spec.shape, spec.dtype, "cpu"
         )
     wanted = [nodes[row] for row in plan.outputs]
-    rewriter = Rewriter((attention_composed, checked_gather, joined_at_once, *exact_rules.RULES), "cpu", TARGET)
+    written = () if tile.library else CONVOLUTIONS
+    rewriter = Rewriter(
+        (attention_composed, checked_gather, joined_at_once, *written, *exact_rules.RULES), "cpu", TARGET
+    )
     new = rewriter.rewrite(wanted, made)
-    outputs, places = _hosted([new[id(n)] for n in wanted], rewriter.places)
+    outputs, places = _hosted([new[id(n)] for n in wanted], rewriter.places, tile)
     return Region(inputs, outputs, places)
 
 
@@ -137,8 +143,8 @@ def _checked(r: Rewriter, positions: Node, size: int) -> Node:
     return r.make(InRange(size, IN_GATHER), positions)
 
 
-def serves(node: Node) -> bool:
-    """Whether a node has a form in LLVM IR."""
+def serves(node: Node, tile: Tile) -> bool:
+    """Whether a node has a form in LLVM IR for a processor."""
     primitive = node.primitive
     if isinstance(primitive, Placeholder):
         return True
@@ -155,11 +161,11 @@ def serves(node: Node) -> bool:
     if primitive.kind == "reduce":
         return serves_reduction(node)
     if primitive.kind == "dot":
-        return serves_product(node)
+        return serves_product(node, tile)
     return isinstance(primitive, Constant | Iota | View | Pad | PadAt | SliceAt | Gather | Threefry)
 
 
-def _hosted(outputs: list[Node], places: dict[int, int]) -> tuple[list[Node], dict[int, int]]:
+def _hosted(outputs: list[Node], places: dict[int, int], tile: Tile) -> tuple[list[Node], dict[int, int]]:
     """The graph with calls for what stays with the interpreter, and the places of its nodes."""
     new: dict[int, Node] = {}
     found: dict[int, int] = {}
@@ -169,7 +175,7 @@ def _hosted(outputs: list[Node], places: dict[int, int]) -> tuple[list[Node], di
             continue
         given = tuple(new[id(i)] for i in node.inputs)
         primitive = node.primitive
-        if not serves(node):
+        if not serves(node, tile):
             behind = [_behind_views(i) for i in given]
             primitive = Hosted(node.primitive, tuple(views for _, views in behind))
             given = tuple(n for n, _ in behind)

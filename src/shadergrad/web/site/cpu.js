@@ -1,15 +1,18 @@
-// A program on the CPU, for browsers that give the page no GPU: the plan's names and state, and its step as plain JavaScript, which
-// lies beside it (step.json → step.cpu.js). It is used as a Program is.
+// A program on the CPU, for browsers that give the page no GPU: the plan's names and state, and its step in WebAssembly, or as plain
+// JavaScript, which lie beside it (step.json → step.wasm and step.wasm.js, step.cpu.js). It is used as a Program is.
 
 import { Program, arrayOf, keyOf, shortName, sizeOf } from "./runtime.js";
 
 /** @typedef {import("./runtime.js").Numbers} Numbers */
 /** @typedef {import("./runtime.js").Spec} Spec */
-/** @typedef {{run: (inputs: Record<string, Numbers>) => Record<string, any>}} Module */
+/** @typedef {{run: (inputs: Record<string, Numbers>) => Record<string, any>, home?: (key: string) => Numbers}} Module */
+/** @typedef {Map<string, {data: Numbers}>} State */
+/** @typedef {{load: (state: State, code?: WebAssembly.Module, adopted?: string[]) => Module, code?: WebAssembly.Module}} Source */
 
 /** What a device with its buffers is to programs; here a buffer is an array of words. */
 class Memory {
   held = new Map();
+  /** Keys of the state that a program's module holds. */ settled = new Set();
   programs = new Set();
   adapter = "";
   reopening = null;
@@ -28,7 +31,7 @@ class Memory {
 
   open() {
     const write = (/** @type {Uint32Array} */ buffer, /** @type {number} */ _, /** @type {Numbers} */ data) =>
-      new Uint8Array(buffer.buffer).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+      new Uint8Array(buffer.buffer, buffer.byteOffset).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     this.device = { limits: {}, queue: { writeBuffer: write }, destroy() {} };
     for (const held of this.held.values()) {
       held.buffer = this.buffer(held.spec.bound);
@@ -53,11 +56,25 @@ class Memory {
 }
 
 /** The numbers in a buffer. @param {Uint32Array} buffer @param {Spec} spec @returns {Numbers} */
-const viewOf = (buffer, spec) => new (arrayOf(spec.dtype))(/** @type {any} */ (buffer.buffer), 0, sizeOf(spec.shape));
+const viewOf = (buffer, spec) => new (arrayOf(spec.dtype))(/** @type {any} */ (buffer.buffer), buffer.byteOffset, sizeOf(spec.shape));
+
+/** The module in WebAssembly where there is one and the browser has vectors; else in plain JavaScript. @param {URL} address @returns {Promise<Source>} */
+async function sourceAt(address) {
+  const beside = (/** @type {string} */ end) => Object.assign(new URL(address.href), { pathname: address.pathname.replace(/\.json$/, end) });
+  const plain = await import(beside(".cpu.js").href);
+  if (!plain.wasm) return plain;
+  try {
+    const code = await (await fetch(beside(".wasm"))).arrayBuffer();
+    if (WebAssembly.validate(code)) return { ...(await import(beside(".wasm.js").href)), code: await WebAssembly.compile(code) };
+  } catch (error) {
+    console.warn(`The step runs as plain JavaScript: ${error}`);
+  }
+  return plain;
+}
 
 export class CpuProgram extends Program {
   /** @type {Module} */ #module = /** @type {any} */ (null);
-  /** The module, and what it begins with. @type {[{load: (state: Map<string, {data: Numbers}>) => Module}, Map<string, {data: Numbers}>]} */
+  /** The module, and what it begins with. @type {[Source, State]} */
   #source = /** @type {any} */ (null);
   /** Of the last run. @type {Record<string, any>} */ #left = {};
 
@@ -68,18 +85,28 @@ export class CpuProgram extends Program {
 
   /** @param {any} tensors */
   async _enter(tensors) {
-    const address = new URL(this._address);
-    address.pathname = address.pathname.replace(/\.json$/, ".cpu.js");
-    this.#source = [await import(address.href), tensors];
+    this.#source = [await sourceAt(new URL(this._address)), tensors];
     await super._enter(tensors);
   }
 
-  /** Nothing compiles: the module gets the arrays that all programs share. */
+  /** What runs the step. */
+  get language() {
+    return this.#source[0].code ? "WebAssembly" : "plain JavaScript";
+  }
+
+  /** Nothing compiles: the module gets the arrays that all programs share. Those that no program has yet move into its memory. */
   async _resolve() {
-    const [module, tensors] = this.#source;
+    const [{ load, code }, tensors] = this.#source;
+    const { held, settled } = /** @type {Memory} */ (/** @type {any} */ (this._session));
     const state = new Map(tensors);
-    for (const [key, held] of this._session.held) state.set(key, { data: viewOf(/** @type {any} */ (held.buffer), held.spec) });
-    this.#module = module.load(state);
+    for (const [key, { buffer, spec }] of held) state.set(key, { data: viewOf(/** @type {any} */ (buffer), spec) });
+    const adopted = [...state.keys()].filter((key) => !settled.has(key));
+    const module = (this.#module = load(state, code, adopted));
+    for (const key of held.keys()) settled.add(key);
+    for (const key of module.home ? adopted : []) {
+      const [array, shared] = [module.home?.(key), held.get(key)];
+      if (array && shared) shared.buffer = new Uint32Array(array.buffer, array.byteOffset, Math.ceil(array.byteLength / 4));
+    }
   }
 
   /** @param {[number, Numbers][]} values @param {[string, number][]} wanted */

@@ -1,4 +1,4 @@
-// Where the programs of a page run: on the GPU, or on the CPU in plain JavaScript. In: the page's programs. Out: programs by name, and
+// Where the programs of a page run: on the GPU, or on the CPU. In: the page's programs. Out: programs by name, and
 // how long a step takes. Each place has parameters and state of its own; a program adopts those of another place.
 
 import { Program, isSoftware as isProgram } from "./runtime.js";

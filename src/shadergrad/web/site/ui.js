@@ -4,9 +4,9 @@
 /** @typedef {{page: string, title: string, text: string, programs: string[], data: string | null, settings: Record<string, any>}} Page */
 /** @typedef {{name: string, shape: number[], dtype: string}} Part */
 /**
- * noGpu: why the step cannot run on the GPU. choice: whether it can run on the CPU, too. compiling: how many kernels the GPU has
+ * noGpu: why the step cannot run on the GPU. language: what runs it on the CPU. choice: whether it can run on the CPU, too. compiling: how many kernels the GPU has
  * compiled beside a training on the CPU. paces: milliseconds of a step.
- * @typedef {{place: "GPU" | "CPU", adapter: string, noGpu: string, plan: string, refused: string, choice: boolean, compiling: string | null, paces: {GPU: number | null, CPU: number | null}, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info
+ * @typedef {{place: "GPU" | "CPU", adapter: string, noGpu: string, language: string, plan: string, refused: string, choice: boolean, compiling: string | null, paces: {GPU: number | null, CPU: number | null}, dispatches: number, parameters: number, names: (Part & {role: string})[], arguments: Part[], steps: number}} Info
  */
 
 const MOST_POINTS = 4000;
@@ -258,8 +258,8 @@ export class Chart {
 }
 
 /** Where a step runs, and why, in a sentence. @param {Info} info */
-function whereabouts({ place, adapter, noGpu, refused, choice, compiling, paces }) {
-  const cpu = "The step runs on the CPU, in plain JavaScript";
+function whereabouts({ place, adapter, noGpu, language, refused, choice, compiling, paces }) {
+  const cpu = `The step runs on the CPU, in ${language}`;
   if (noGpu) return `${cpu}: ${noGpu}`;
   if (compiling !== null) return `${cpu}, while the GPU's kernels compile${compiling ? `: ${compiling}` : ""}.`;
   const both = paces.GPU !== null && paces.CPU !== null;

@@ -9,7 +9,7 @@ const REPORT_EVERY = 120; // milliseconds between two reports of a training
 const AHEAD = 100; // milliseconds of steps under way: what else the page asks of the GPU waits no longer
 const MOST_UNDER_WAY = 32;
 const QUICK = 200; // milliseconds of a step: one that takes less on the CPU begins there, while the GPU's kernels compile
-const WORK = 1e6; // what a CPU computes in a millisecond: products, or elements
+const WORK = 1e6; // what a CPU computes in a millisecond in plain JavaScript: products, or elements
 const TRIAL = 250; // milliseconds in which a place's steps are timed
 const HOPELESS = 2; // a place that is so many times slower is tried no further
 const BESIDE = 3; // a step beside a training takes up to so many times as long
@@ -42,7 +42,7 @@ const tell = (values) => postMessage(values);
 /** @type {Record<string, (...args: any[]) => any>} */
 const calls = {
   /**
-   * Loads the programs of a page. Where JavaScript can run them quickly, or the GPU is a software one, they begin on the CPU, and the
+   * Loads the programs of a page. Where the CPU can run them quickly, or the GPU is a software one, they begin on the CPU, and the
    * GPU is tried when its kernels are compiled. on: the place that the visitor wants, or "".
    */
   async load(/** @type {string} */ base, /** @type {{programs: string[], data: string | null, cpu?: string, work?: number, settings: Record<string, any>}} */ page, { on = "", ...options } = {}) {
@@ -94,6 +94,7 @@ const calls = {
       place: here.name,
       adapter: gpu.step?.adapter ?? "",
       noGpu,
+      language: /** @type {any} */ (cpu.step)?.language ?? "",
       plan: step.plan.name,
       refused: gpu.step?.refused.map(({ plan, reason }) => `${plan}: ${reason.replace(/^\[\w+\] /, "")}`).join(" ") ?? "",
       choice: !noGpu && estimate < Infinity,
