@@ -347,6 +347,23 @@ def quantized(records: list[Record]) -> str:
     return "\n".join(tables)
 
 
+def page_cpu(records: list[Record]) -> str:
+    """Steps on a page's CPU: WebAssembly, plain JavaScript, and Python's cpu device, by machine."""
+    own = [r for r in records if r.benchmark == "page_cpu"]
+    if not own:
+        raise RecordError("a page has a table of which there is no record")
+    tables = []
+    for machine in sorted({r.machine for r in own}):
+        here = [r for r in own if r.machine == machine]
+        peers = [*here[0].peers]
+        rows = [
+            [TASKS.get(r.case, r.case), *(figure(v, r.unit) for v in (r.value, *(r.peers[p] for p in peers)))]
+            for r in here
+        ]
+        tables.append(f"{caption(here)}\n\n{table(['step', 'WebAssembly', *peers], rows)}")
+    return "\n".join(tables)
+
+
 def best_machine(records: Iterable[Record]) -> Machine:
     """The machine with most records, among equals the one measured last. GPUs come before others."""
     by_machine: dict[Machine, list[Record]] = {}
@@ -369,6 +386,7 @@ TABLES: dict[str, Callable[[list[Record]], str]] = {
     "mnist_logic": mnist_logic,
     "logic_peers": logic_peers,
     "quantized": quantized,
+    "page_cpu": page_cpu,
 }
 
 
