@@ -582,7 +582,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "the last elements of a row count twice": (kernel._Kernel, "_new_lanes", _wrong_tail),
     "erf is cut too early": (functions, "ERF_END", 2.0),
     "exp has too few terms": (functions, "EXP32", functions.EXP32[2:]),
-    "sigmoid has too few terms": (functions, "EXP", functions.EXP[6:]),
+    "expm1 has too few terms": (functions, "EXP", functions.EXP[6:]),
     "sums begin with the last row's": (kernel, "literal", lambda value, kind: kernel.Value("1", kind, constant=True)),
     "a product reads one vector twice": (product.ProductText, "_right", _first_vector),
     "the smaller is the larger": (rules, "maximum", rules.minimum),
@@ -600,6 +600,7 @@ def test_a_planted_fault_is_seen(fault: str, computes: Any, monkeypatch: pytest.
         functions = (
             sg.erf,
             sg.exp,
+            sg.expm1,
             sg.sigmoid,
             sg.relu,
             lambda x: x.sum(1),

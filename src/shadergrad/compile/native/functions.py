@@ -1,8 +1,9 @@
 """Functions of one float32 as LLVM IR: within 2 ulp of the exact value, NaN, infinities and signed zeros as NumPy has them.
 
-Each but exp is computed in float64 by a polynomial that is exact to some 1e-10, and rounded once. There is no table and no branch, so that a
-vector of elements takes one path. Sources: exp and log by argument reduction and series, as in Muller et al., "Handbook of
-Floating-Point Arithmetic", 2018, chapter 10; erf by the interpolant of erf(x) / x at Chebyshev's points of [0, 4].
+exp, sigmoid, tanh and erf, of which networks compute the most, stay in float32, of which a register holds twice as many; the others are computed in
+float64 by a polynomial that is exact to some 1e-10, and rounded once. There is no table and no branch, so that a vector of elements takes one path.
+Sources: exp and log by argument reduction and series, as in Muller et al., "Handbook of Floating-Point Arithmetic", 2018, chapter 10;
+erf and tanh by interpolants at Chebyshev's points.
 """
 
 from __future__ import annotations
@@ -27,27 +28,42 @@ EXP32 = [
 ]  # its Chebyshev interpolant, without rounding 2e-9
 EXP32_ENDS = (-104.0, 89.0)  # 0 and infinity
 ATANH = [1.0 / k for k in range(15, 0, -2)]  # atanh(s) / s in s * s, |s| <= 0.1716: 4e-14
-ERF_END = 4.0  # erf is 1 to float32's last bit beyond
-ERF = [  # of erf(a) / a in u = a * a / 8 - 1, from -1 to 1: the Chebyshev interpolant of degree 18, 4e-10
-    9.403816578637098e-05,
-    -0.000246422017593623,
-    0.0001732295034487736,
-    -0.0003255196142593992,
-    0.0014101528933356117,
-    -0.0029097129787577338,
-    0.004774946220279435,
-    -0.008384044254958969,
-    0.014381038744725426,
-    -0.02256255830424042,
-    0.03305329169588628,
-    -0.04574431267171725,
-    0.059887829583056336,
-    -0.07473048679757296,
-    0.0902089413427898,
-    -0.10771029288637649,
-    0.13167511777583008,
-    -0.1765762358003929,
-    0.3535309956434049,
+ERF_FROM, ERF_END = 1.0, 3.95  # erf is 1 to float32's last bit beyond the end
+ERF_NEAR = [  # of erf(a) / a - 1 in a * a below ERF_FROM
+    -9.673590284364764e-06,
+    0.00011268253729213029,
+    -0.0008484396385028958,
+    0.005221053492277861,
+    -0.026865437626838684,
+    0.11283782869577408,
+    -0.37612637877464294,
+    0.12837916612625122,
+]
+ERFC = [  # of 1 - erf(a) from there to the end, in v from -1 to 1: 6e-9
+    -0.00023438778589479625,
+    -4.047115726280026e-05,
+    0.0017760589253157377,
+    -0.0015825314912945032,
+    -0.0038107081782072783,
+    0.009549813345074654,
+    -0.007128810975700617,
+    -0.0076075284741818905,
+    0.029741691425442696,
+    -0.045637622475624084,
+    0.04455805569887161,
+    -0.029692882671952248,
+    0.013282771222293377,
+    -0.0036383760161697865,
+    0.0004649466718547046,
+]
+TANH_FROM, TANH_END = 0.67, 10.0  # tanh is 1 to the last bit beyond the end
+TANH_NEAR = [  # of tanh(a) / a - 1 in a * a below TANH_FROM
+    -0.005315152462571859,
+    0.020265351980924606,
+    -0.05361461266875267,
+    0.13329727947711945,
+    -0.33333197236061096,
+    0.0,
 ]
 SHIFT = 1.5 * 2.0**52  # added to a double, it rounds to the nearest whole number, which its last bits then are
 SHIFT32, SHIFT32_BITS = 1.5 * 2.0**23, 0x4B400000  # the same of float32
@@ -96,7 +112,7 @@ def _expm1(w: Statements, x: Value) -> Value:
 
 
 def exp(w: Statements, x: Value) -> Value:
-    """In float32, within 1 ulp: rows of softmax spend their time here, and a register holds twice as many."""
+    """Within 1 ulp."""
     x = _clamped(w, x, *EXP32_ENDS)
     shifted = w.fma(x, w.number(1.0 / LN2, x), w.number(SHIFT32, x))
     k = w.op("fsub", shifted, w.number(SHIFT32, x))
@@ -122,23 +138,43 @@ def expm1(w: Statements, x: Value) -> Value:
 
 
 def sigmoid(w: Statements, x: Value) -> Value:
-    x = _wide(w, x)
+    """By e ** -|x|, which does not overflow. What 1 + e and the quotient lose by rounding is put right by a step of Newton's."""
     one = w.number(1.0, x)
-    return _narrow(w, w.op("fdiv", one, w.op("fadd", one, _exp(w, w.op("fneg", x)))))
+    e = exp(w, w.op("fneg", w.call("fabs", x)))
+    top = w.select(w.compare("fcmp olt", x, w.number(0.0, x)), e, one)
+    below = w.op("fadd", one, e)
+    lost = w.op("fsub", e, w.op("fsub", below, one))
+    quotient = w.op("fdiv", top, below)
+    less = w.op("fneg", quotient)
+    rest = w.fma(less, lost, w.fma(less, below, top))
+    about = w.fma(below, w.number(-0.5, x), w.number(1.457, x))  # 1 / below within 0.05
+    return w.fma(rest, about, quotient)
+
+
+def _near(w: Statements, a: Value, coefficients: list[float]) -> Value:
+    """a + a p(a * a): what p gives is small beside 1, and so is its rounding."""
+    return w.fma(a, w.polynomial(w.op("fmul", a, a), coefficients), a)
 
 
 def tanh(w: Statements, x: Value) -> Value:
-    a = _wide(w, w.call("fabs", x))
-    e = _expm1(w, w.op("fmul", _clamped(w, a, 0.0, 40.0), w.number(2.0, a)))
-    t = _narrow(w, w.op("fdiv", e, w.op("fadd", e, w.number(2.0, a))))
-    return w.call("copysign", t, x)
+    a = _clamped(w, w.call("fabs", x), 0.0, TANH_END)
+    one = w.number(1.0, a)
+    e = exp(w, w.op("fmul", w.number(2.0, a), a))
+    far = w.op("fsub", one, w.op("fdiv", w.number(2.0, a), w.op("fadd", e, one)))
+    return w.call(
+        "copysign", w.select(w.compare("fcmp olt", a, w.number(TANH_FROM, a)), _near(w, a, TANH_NEAR), far), x
+    )
 
 
 def erf(w: Statements, x: Value) -> Value:
-    a = _clamped(w, _wide(w, w.call("fabs", x)), 0.0, ERF_END)
-    u = w.fma(w.op("fmul", a, a), w.number(2.0 / ERF_END**2, a), w.number(-1.0, a))
-    y = _narrow(w, w.op("fmul", a, w.polynomial(u, ERF)))
-    return w.call("copysign", y, x)
+    a = _clamped(w, w.call("fabs", x), 0.0, ERF_END)
+    v = w.fma(
+        a,
+        w.number(2.0 / (ERF_END - ERF_FROM), a),
+        w.number(-(ERF_FROM + ERF_END) / (ERF_END - ERF_FROM), a),
+    )
+    far = w.op("fsub", w.number(1.0, a), w.polynomial(v, ERFC))
+    return w.call("copysign", w.select(w.compare("fcmp olt", a, w.number(ERF_FROM, a)), _near(w, a, ERF_NEAR), far), x)
 
 
 def _log_parts(w: Statements, x: Value) -> tuple[Value, Value]:

@@ -156,7 +156,7 @@ def tiles_of(group: Group, is_buffer: Callable[[Node], bool], tile: Tile) -> Til
     splits = [flat.split("r") for _, flat in recorder.reads]
     packed = any(s is None or s[1] not in (0, 1) for s in splits) or recorder.cost > 0
     lanes = lanes_of(n, tile.lanes)
-    panels = not tile.library and (packed or m >= WORTH_PANELS)
+    panels = packed or m >= WORTH_PANELS
     return Tiles(batch, m, n, k, min(tile.tall, m), min(tile.wide, n // lanes), packed or panels, lanes, panels)
 
 
