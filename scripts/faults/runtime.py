@@ -99,4 +99,13 @@ FAULTS = (
     fault("runtime-pool-hands-a-buffer-to-two", "runtime/memory.py", "MemoryPool.acquire",
           "if buffer in free:\n    del free[buffer]", "if buffer in free:",
           "device/test_webgpu_runtime.py::TestPool"),
+    fault("blas-blocks-without-the-last", "runtime/blas.py", "_cut",
+          "range(0, size, step)", "range(0, size - step, step)",
+          "device/test_blas.py::test_blocks_cover_each_element_once"),
+    fault("blas-keeps-one-thread", "runtime/blas.py", "_alone",
+          "library.set_num_threads(count)", "pass",
+          "device/test_blas.py::test_blas_has_its_threads_back_also_after_an_error"),
+    fault("blas-errors-of-workers-are-lost", "runtime/threads.py", "_work",
+          "done.put(error)", "done.put(None)",
+          "device/test_blas.py::test_an_error_in_a_worker_is_raised_and_the_pool_goes_on"),
 )

@@ -16,7 +16,7 @@ from ..compile.native.program import Step, Steps
 from ..compile.native.regions import Hosted
 from ..compile.native.slots import ALIGNMENT, slots_of
 from ..primitives.dot import Dot
-from . import llvm, timing
+from . import blas, llvm, timing
 from .native_operations import laid, operation_of
 from .threads import pool
 
@@ -137,7 +137,8 @@ class Native:
         assert hosted is not None
         given = hosted.seen([arrays[r] for r in step.reads])
         if _into(hosted):
-            np.matmul(*map(laid, given), out=arrays[row])
+            a, b = map(laid, given)
+            blas.multiply(a, b, arrays[row])
             return
         spec = self.steps.rows[row]
         array = np.asarray(operation.numpy(*given), spec.dtype.numpy)

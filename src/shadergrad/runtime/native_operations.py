@@ -33,7 +33,7 @@ from ..primitives.elementwise import Pow
 from ..primitives.indexing import ScatterAdd, check_range
 from ..primitives.reduce import ReduceMax, ReduceMin, ReduceSum
 from ..primitives.window import Conv
-from . import llvm, native_convolution
+from . import blas, llvm, native_convolution
 from .threads import pool
 
 FEWEST = 1 << 14  # elements that a thread takes
@@ -169,11 +169,16 @@ class _Product(Operation):
         a, b = arrays
         (batch, m, k), n = a.shape, b.shape[2]
         if self.of.chunk or a.dtype != np.float32 or not product.serves_sizes(batch, m, n, k):  # type: ignore[attr-defined]
-            return super().numpy(laid(a), laid(b))
+            return self._by_blas(laid(a), laid(b))
         a, b = np.asarray(a, order="C"), np.asarray(b, order="C")
         out, sizes = np.empty((batch, m, n), np.float32), np.array([m, n, k])
         _run(_product(), (a, b, out, sizes), batch, max(1, FEWEST // (m * n)))
         return out
+
+    def _by_blas(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if self.of.chunk or a.dtype.kind != "f" or a.dtype.itemsize < 4 or a.dtype != b.dtype:  # type: ignore[attr-defined]
+            return super().numpy(a, b)
+        return blas.multiply(a, b, np.empty((*a.shape[:2], b.shape[2]), a.dtype))
 
 
 @cache

@@ -41,7 +41,7 @@ class Pool:
 
     def _reset(self) -> None:
         self._jobs: list[SimpleQueue[Any]] = []
-        self._done: SimpleQueue[None] = SimpleQueue()
+        self._done: SimpleQueue[BaseException | None] = SimpleQueue()
         self._busy = threading.Lock()  # a second thread of the program's runs its kernels by itself meanwhile
 
     @property
@@ -68,9 +68,12 @@ class Pool:
             ends = [units * k // parts for k in range(parts + 1)]
             for k in range(parts - 1):
                 self._jobs[k].put((function, table, ends[k], ends[k + 1]))
-            function(table, ends[-2], units)
-            for _ in range(parts - 1):
-                self._done.get()
+            try:
+                function(table, ends[-2], units)
+            finally:
+                errors = [self._done.get() for _ in range(parts - 1)]
+            for error in filter(None, errors):
+                raise error
         finally:
             self._busy.release()
 
@@ -80,11 +83,15 @@ class Pool:
         threading.Thread(target=_work, args=(jobs, self._done), name=f"kernels-{len(self._jobs)}", daemon=True).start()
 
 
-def _work(jobs: SimpleQueue[Any], done: SimpleQueue[None]) -> None:
+def _work(jobs: SimpleQueue[Any], done: SimpleQueue[BaseException | None]) -> None:
     while True:
         function, table, begin, end = jobs.get()
-        function(table, begin, end)
-        done.put(None)
+        try:
+            function(table, begin, end)
+        except BaseException as error:  # told to whoever waits
+            done.put(error)
+        else:
+            done.put(None)
 
 
 pool = Pool()
