@@ -86,7 +86,7 @@ def test_a_page_stays_on_the_cpu_where_it_is_faster_and_says_so(visit: Any, tmp_
         *map(sg.tensor, digit_batches(1)[0]),
         data={"images": images, "labels": labels},
         programs={"predict": (predict, sg.zeros(BATCH, 64))},
-        settings={"steps": 100_000},
+        settings={"steps": 1_000_000_000},
     )
     script = tmp_path / "runtime.js"
     slow = "async _once(values, wanted) {\n    await new Promise((resolve) => setTimeout(resolve, 200));"
@@ -102,7 +102,7 @@ def test_a_page_stays_on_the_cpu_where_it_is_faster_and_says_so(visit: Any, tmp_
 
 
 def test_a_visitor_may_ask_for_a_place_by_the_address(visit: Any, tmp_path: Path) -> None:
-    sg.web.export(line(), tmp_path, settings={"steps": 100_000})
+    sg.web.export(line(), tmp_path, settings={"steps": 1_000_000_000})
     for on, told in (("GPU", "GPU: "), ("CPU", "CPU: one thread")):
         page = opened(visit, tmp_path, path=f"index.html#on={on}")
         wait_for_steps(page, 5)

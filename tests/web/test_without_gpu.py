@@ -121,9 +121,10 @@ def test_programs_on_the_cpu_share_their_state_whatever_runs_them(
     batches = [tuple(map(sg.tensor, batch)) for batch in digit_batches(3)]
     sg.web.export(step, tmp_path, *batches[0], programs={"predict": (predict, batches[0][0])})
     for name, language in zip(("step", "predict"), languages, strict=True):
-        script = tmp_path / f"{name}.cpu.js"
         if language == "plain JavaScript":
-            script.write_text(script.read_text().replace("export const wasm = true;", ""))
+            document = json.loads((tmp_path / f"{name}.json").read_text())
+            del document["wasm"]
+            (tmp_path / f"{name}.json").write_text(json.dumps(document))
     (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,">')
     page = visit(tmp_path, "blank.html")
     given = [[part.numpy().ravel().tolist() for part in batch] for batch in batches]
@@ -177,7 +178,7 @@ def test_a_folder_without_llvmlite_has_plain_javascript_alone(tmp_path: Path, mo
     monkeypatch.setattr(llvm, "code", absent)
     sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]))
     assert not [path.name for path in tmp_path.iterdir() if "wasm" in path.name and path.name.startswith("step")]
-    assert "wasm" not in (tmp_path / "step.cpu.js").read_text()
+    assert "wasm" not in json.loads((tmp_path / "step.json").read_text())
 
 
 def test_results_that_lie_in_an_input_are_those_of_before_the_step(visit: Any, tmp_path: Path) -> None:
@@ -221,13 +222,16 @@ def test_a_page_without_a_gpu_trains_on_the_cpu_and_says_so(visit: Any, tmp_path
         *map(sg.tensor, digit_batches(1)[0]),
         data={"images": images, "labels": labels},
         programs={"predict": (predict, sg.zeros(BATCH, 64))},
+        settings={"steps": 1_000_000_000},  # the training does not end while the test acts on it
     )
     without(tmp_path, reason)
     page = opened(visit, tmp_path)
     wait_for_steps(page, 100)
     assert float(figure(page, "loss")) < 1.0
+    # the step begins at once, and the page asks for a GPU meanwhile
+    why = "The step runs on the CPU, in WebAssembly: "
+    page.wait_for_function("(why) => document.querySelector('.note').textContent.startsWith(why)", arg=why)
     said = page.inner_text(".note")
-    assert said.startswith("The step runs on the CPU, in WebAssembly: ")
     assert re.search("offers no WebGPU here" if reason == NO_WEBGPU else "the browser gives no GPU", said)
     page.click("text=Pause")
     page.wait_for_function("() => document.querySelector('button.main').textContent === 'Start'")

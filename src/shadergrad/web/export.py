@@ -39,7 +39,6 @@ PAGES = {  # and the scripts that each needs alone
     "automaton": ("automaton.js", "circuit.js", "circuit-text.js", "circuit-wasm.js", "circuit-worker.js"),
     "compare": ("compare.js", "cpu-worker.js"),
 }
-BESIDE = "export const wasm = true; // the same step in WebAssembly lies beside this file\n"
 STATE, DATA, PAGE = "state.safetensors", "data.safetensors", "page.json"
 ELSEWHERE = {*PLAYGROUND, "gallery.html"}  # files that no exported page needs
 API = "runtime.js"  # keeps the types of what it exports in its comments, which pages of one's own use
@@ -122,7 +121,7 @@ def export(
         )
         for name, part in parts.items()
     }
-    plans.write(site, plans.documents(found, STATE))
+    plans.write(site, plans.documents(found, STATE, compiled_too))
     (site / STATE).write_bytes(state_bytes(state))
     for name in parts:
         for end in (".cpu.js", ".wasm", ".wasm.js"):
@@ -130,8 +129,6 @@ def export(
         if name in modules:
             (site / f"{name}.cpu.js").write_text(modules[name], encoding="utf-8")
         if name in compiled_too:
-            with (site / f"{name}.cpu.js").open("a", encoding="utf-8") as file:
-                file.write(BESIDE)
             (site / f"{name}.wasm").write_bytes(compiled_too[name].module)
             (site / f"{name}.wasm.js").write_text(compiled_too[name].script, encoding="utf-8")
     if data:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -98,14 +98,17 @@ def _interface(plan: Plan) -> list[list[Any]]:
     ]
 
 
-def documents(programs: Mapping[str, Program], state: str) -> dict[str, str]:
-    """The texts of the files, by path. state: the name of the file with the programs' state."""
+def documents(programs: Mapping[str, Program], state: str, in_wasm: Collection[str] = ()) -> dict[str, str]:
+    """The texts of the files, by path. state: the name of the file with the programs' state. in_wasm: programs that lie beside theirs in
+    WebAssembly, too."""
     found: dict[str, str] = {}
     written = {name: _differing(program) for name, program in programs.items()}
     requires = _requirements([plans for _, plans in written.values()], programs)
     for name, (portable, others) in written.items():
         document = json.loads(programs[name].part.to_json(state))
         document["plan"] = portable
+        if name in in_wasm:
+            document["wasm"] = True
         if others:
             known = [_digest(kernel["source"]) for kernel in portable["kernels"]]
             document["digests"] = known

@@ -58,18 +58,16 @@ class Memory {
 /** The numbers in a buffer. @param {Uint32Array} buffer @param {Spec} spec @returns {Numbers} */
 const viewOf = (buffer, spec) => new (arrayOf(spec.dtype))(/** @type {any} */ (buffer.buffer), buffer.byteOffset, sizeOf(spec.shape));
 
-/** The module in WebAssembly where there is one and the browser has vectors; else in plain JavaScript. @param {URL} address @returns {Promise<Source>} */
-async function sourceAt(address) {
+/** The module in WebAssembly where there is one and the browser has vectors; else in plain JavaScript. @param {URL} address @param {boolean} wasm @returns {Promise<Source>} */
+async function sourceAt(address, wasm) {
   const beside = (/** @type {string} */ end) => Object.assign(new URL(address.href), { pathname: address.pathname.replace(/\.json$/, end) });
-  const plain = await import(beside(".cpu.js").href);
-  if (!plain.wasm) return plain;
   try {
-    const code = await (await fetch(beside(".wasm"))).arrayBuffer();
-    if (WebAssembly.validate(code)) return { ...(await import(beside(".wasm.js").href)), code: await WebAssembly.compile(code) };
+    const code = wasm && (await (await fetch(beside(".wasm"))).arrayBuffer());
+    if (code && WebAssembly.validate(code)) return { ...(await import(beside(".wasm.js").href)), code: await WebAssembly.compile(code) };
   } catch (error) {
     console.warn(`The step runs as plain JavaScript: ${error}`);
   }
-  return plain;
+  return import(beside(".cpu.js").href);
 }
 
 export class CpuProgram extends Program {
@@ -85,7 +83,7 @@ export class CpuProgram extends Program {
 
   /** @param {any} tensors */
   async _enter(tensors) {
-    this.#source = [await sourceAt(new URL(this._address)), tensors];
+    this.#source = [await sourceAt(new URL(this._address), Boolean(/** @type {any} */ (this._exported).wasm)), tensors];
     await super._enter(tensors);
   }
 
