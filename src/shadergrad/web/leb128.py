@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-
-def leb(value: int) -> bytes:
-    """A number from 0 on, unsigned."""
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
+from ..logic.circuit.export_wasm import leb
 
 
 def signed_leb(value: int) -> bytes:
