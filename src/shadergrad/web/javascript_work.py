@@ -11,7 +11,7 @@ OF_OPERATION = 6400  # an element of an operation of one's own: automata run man
 VIEWS = frozenset({"Reshape", "Expand", "Permute", "Slice", "Flip", "Window", "Constant", "Iota"})
 
 
-IN_WASM = 10  # times as many a millisecond; the steps of benchmarks/browser.py take a ninth to a thirteenth of plain JavaScript's time
+IN_WASM = 10  # times as many a millisecond, about: benchmarks/page_cpu.py
 
 
 def work(step: PortableStep, in_wasm: bool = False) -> int:

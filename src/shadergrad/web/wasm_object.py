@@ -1,7 +1,7 @@
 """From an object file of LLVM to a module of WebAssembly. In: the only object of a program. Out: a module with a memory of its own.
 
 An object is a module already: with one object, every index and address that a linker would write is what the compiler wrote
-there. What lacks are exports, a memory and the stack's pointer, which an object imports. Sections as in the WebAssembly specification,
+there. It has no exports, and imports its memory and the stack pointer. Sections as in the WebAssembly specification,
 version 2, 5.5; objects as in "WebAssembly Object File Linking", tool-conventions.
 """
 

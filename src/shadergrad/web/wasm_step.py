@@ -60,6 +60,8 @@ class _Placed(Array):
 
     @property
     def text(self) -> str:
+        if self.then:
+            raise WebError("[wasm] an array that is filled once has no place in memory that others use, too.")
         return f"new {self.kind}(memory, {self.place}, {self.size})"
 
 

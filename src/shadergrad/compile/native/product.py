@@ -2,8 +2,9 @@
 
 BLAS is called once a matrix, with threads of its own, which small matrices are not worth. Here a tile of some rows and vectors
 of results stays in registers along the contraction, which is added from its first element to its last with fma: an element's bits do not
-depend on where its tile begins, so the last tiles of an axis may reach back over those before them. A right operand whose rows do not lie one after
-the other is copied row by row first (packed), once a matrix.
+depend on where its tile begins, so the last tiles of an axis may reach back over those before them. A right operand that many rows
+meet, or whose rows do not lie one after the other, is copied first, once a matrix, tile by tile of its columns (panels). Where there is no BLAS,
+kernels compute the large products, too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .writer import Variable, Writer
 FEWEST_BATCHES = 4
 LARGEST = 1 << 21  # multiplications of a matrix, beyond which BLAS is as fast
 MOST_PACKED = 1 << 15  # elements of a right operand
-WORTH_PANELS = 16  # rows from which on panels are worth a copy
+WORTH_COPY = 16  # rows from which on panels are worth a copy
 
 
 def serves_product(node: Node, tile: Tile) -> bool:
@@ -120,8 +121,8 @@ declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
 class Tiles:
     """How a product of batch matrices m x n over k is cut: tall rows by wide vectors of so many lanes.
 
-    packed: whether the right operand is copied. panels: whether the copy has the columns of a tile one after the other, which all rows
-    then meet in turn, so that a large operand is read from memory once.
+    packed: whether the right operand is copied into panels, each of the columns of a tile, which all rows then meet in turn, so that a large
+    operand is read from memory once.
     """
 
     batch: int
@@ -132,7 +133,6 @@ class Tiles:
     wide: int
     packed: bool
     lanes: int = LANES
-    panels: bool = False
 
     @property
     def columns(self) -> int:
@@ -142,7 +142,7 @@ class Tiles:
     @property
     def copied(self) -> int:
         """Elements of the copy."""
-        return self.k * (-(-self.n // self.columns) * self.columns if self.panels else self.n)
+        return self.k * -(-self.n // self.columns) * self.columns
 
 
 def tiles_of(group: Group, is_buffer: Callable[[Node], bool], tile: Tile) -> Tiles:
@@ -154,10 +154,10 @@ def tiles_of(group: Group, is_buffer: Callable[[Node], bool], tile: Tile) -> Til
     recorder = Recorder(is_buffer)
     recorder.pull(right, (variable("b", batch), variable("k", k), variable("r", n)))
     splits = [flat.split("r") for _, flat in recorder.reads]
-    packed = any(s is None or s[1] not in (0, 1) for s in splits) or recorder.cost > 0
+    apart = any(s is None or s[1] not in (0, 1) for s in splits)
+    packed = apart or recorder.cost > 0 or m >= WORTH_COPY
     lanes = lanes_of(n, tile.lanes)
-    panels = packed or m >= WORTH_PANELS
-    return Tiles(batch, m, n, k, min(tile.tall, m), min(tile.wide, n // lanes), packed or panels, lanes, panels)
+    return Tiles(batch, m, n, k, min(tile.tall, m), min(tile.wide, n // lanes), packed, lanes)
 
 
 ROWS, COLUMNS = ("rows", "i"), ("columns", "j")  # loops over tiles
@@ -187,13 +187,13 @@ class ProductText:
             "k": Variable("%k", 3),
         }
         allocations = [f"%packed = alloca float, i64 {t.copied}, align 64"] if t.packed else []
-        packing = (self._panels() if t.panels else self._packing()) if t.packed else []
+        packing = self._panels() if t.packed else []
         sums = [[f"%sum{i}.{j}" for j in range(t.wide)] for i in range(t.tall)]
         whole = s.type_of("float", True)
         allocations += [f"{name} = alloca {whole}, align 64" for row in sums for name in row]
         zeroes = [f"store {whole} zeroinitializer, ptr {name}, align 64" for row in sums for name in row]
         self._multiply(sums)
-        (outer, o), (inner, i) = (COLUMNS, ROWS) if t.panels else (ROWS, COLUMNS)
+        (outer, o), (inner, i) = (COLUMNS, ROWS) if t.packed else (ROWS, COLUMNS)
         sizes = {"i": (t.tall, t.m), "j": (t.columns, t.n)}
         last = {name: size - step for name, (step, size) in sizes.items()}
         before, multiplied = s.lines[2], s.lines[3]
@@ -242,31 +242,6 @@ class ProductText:
         )
         return text, tuple(w.buffers.values())
 
-    def _packing(self) -> list[str]:
-        """Copy the right operand of a matrix, row by row."""
-        t, s, w = self.tiles, self.s, self.w
-        w.variables |= {"k": Variable("%q", 2), "r": Variable("%p", 3, wide=True)}
-        value = w.pull(self.dot.inputs[1], (self.batch, self.place, self.column))
-        at = s.op("add", s.op("mul", Value("%q", "i64", 2), literal(t.n, "i64")), Value("%p", "i64", 3))
-        address = s.statement(f"getelementptr float, ptr %packed, i64 {at}", "ptr", 3, False)
-        s.lines[3].append(f"store {s.type_of('float', True)} {s.text(value, True)}, ptr {address}, align 4")
-        text = [
-            "br label %pack",
-            "pack:",
-            "%q = phi i64 [ 0, %each ], [ %q.next, %pack.next ]",
-            *s.lines[2],
-            "br label %pack.row",
-            "pack.row:",
-            "%p.at = phi i64 [ 0, %pack ], [ %p.next, %pack.row ]",
-            *_least("%p", t.n - t.lanes),
-            *s.lines[3],
-            *_again("%p.next", "%p.at", t.lanes, t.n, "pack.row", "pack.next"),
-            *_again("%q.next", "%q", 1, t.k, "pack", "pack.end"),
-        ]
-        w.forget_loop()
-        w.variables |= {"k": Variable("%k", 3), "r": Variable("%j", 2, wide=True)}
-        return text
-
     def _panels(self) -> list[str]:
         """Copy the right operand of a matrix, tile by tile of its columns."""
         t, s, w = self.tiles, self.s, self.w
@@ -311,11 +286,8 @@ class ProductText:
         t, s = self.tiles, self.s
         if not t.packed:
             return self.w.pull(self.dot.inputs[1], (self.batch, self.place, self.column + t.lanes * j))
-        if t.panels:
-            first = s.op("mul", Value("%j.at", "i64", 2), literal(t.k, "i64"))
-            at = s.op("add", s.op("mul", Value("%k", "i64", 3), literal(t.columns, "i64")), first)
-        else:
-            at = s.op("add", s.op("mul", Value("%k", "i64", 3), literal(t.n, "i64")), Value("%j", "i64", 2))
+        first = s.op("mul", Value("%j.at", "i64", 2), literal(t.k, "i64"))
+        at = s.op("add", s.op("mul", Value("%k", "i64", 3), literal(t.columns, "i64")), first)
         at = s.op("add", at, literal(t.lanes * j, "i64"))
         address = s.statement(f"getelementptr float, ptr %packed, i64 {at}", "ptr", 3, False)
         return s.statement(f"load {s.type_of('float', True)}, ptr {address}, align 4", "float", 3, True)
