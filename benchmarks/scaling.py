@@ -28,11 +28,13 @@ from record import ROOT, Measured, keep
 from workloads import WORKLOADS
 
 EVERY = 50  # steps from one exchange of DiLoCo to the next
+DELAY = 5  # steps that go on while the values of DiLoCo travel
 WAYS = {
     "alone": "no exchange",
     "ddp": "DDP",
     "ddp-fp16": "DDP, float16",
     "diloco": f"DiLoCo, H = {EVERY}",
+    "diloco-late": f"DiLoCo, H = {EVERY}, {DELAY} steps late",
     "torch-nccl": "PyTorch DDP over NCCL",
     "torch-gloo": "PyTorch DDP over gloo",
 }
@@ -54,12 +56,14 @@ def prepare(task: str, way: str, local: int, device: str | None) -> tuple[Any, A
     arrays = (np.concatenate([a] * REPEATS.get(task, 1)) for a in workload.batch())
     x, y = (lib.tensor(a if a.dtype.kind == "f" else a.astype(np.int64), device=device) for a in arrays)
     run = model
-    if way not in ("alone", "diloco"):
+    if way != "alone" and not way.startswith("diloco"):
         run = lib.nn.parallel.DistributedDataParallel(model)
     if way == "ddp-fp16":
         run.register_comm_hook(None, lib.distributed.default_hooks.fp16_compress_hook)
     inner = lib.optim.AdamW(model.parameters(), lr=1e-4)
-    outer = lib.optim.DiLoCo(inner, every=EVERY) if way == "diloco" else None
+    outer = None
+    if way.startswith("diloco"):
+        outer = lib.optim.DiLoCo(inner, every=EVERY, delay=DELAY if way == "diloco-late" else 0)
 
     def step(x: Any, y: Any) -> Any:
         inner.zero_grad()
@@ -86,7 +90,7 @@ def work(arguments: argparse.Namespace) -> None:
         arguments.task, arguments.way, int(os.environ["LOCAL_RANK"]), arguments.device
     )
     loss, steps = 0.0, arguments.steps
-    if arguments.way == "diloco":
+    if arguments.way.startswith("diloco"):
         steps = -(-steps // EVERY) * EVERY  # so that every round has its exchanges
     for _ in range(4):
         loss = read(once())
@@ -133,7 +137,7 @@ def expected(parameters: float, seconds: float, way: str, processes: int) -> flo
     """Times the throughput of one process, by the formula of docs/distributed.md."""
     sys.path.insert(0, str(ROOT / "scripts"))
     formula = importlib.import_module("distributed_table")
-    width, every = {"ddp": (4, 1), "ddp-fp16": (2, 1), "diloco": (4, EVERY)}.get(way, (0, 1))
+    width, every = {"ddp": (4, 1), "ddp-fp16": (2, 1), "diloco": (4, EVERY), "diloco-late": (4, EVERY)}.get(way, (0, 1))
     if not width or processes == 1:
         return None
     model = formula.Model("", parameters, seconds * formula.FLOPS)

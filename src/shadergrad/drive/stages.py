@@ -10,8 +10,6 @@ Views and constants are computed again in each stage. Only the last stage overwr
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,10 +19,9 @@ from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import Plan
 from ..runtime import timing
-from ..runtime.device import Begun, Program, Storage, get_device
+from ..runtime.device import Program, Storage, get_device
 from .exchange_times import NOT_MEASURED, Times
-
-PAUSE = 5e-5  # seconds between two looks at what is under way
+from .travelling import Travelling
 
 Load = Callable[[Graph], Program]
 
@@ -74,111 +71,21 @@ class Staged(Program):
         values: dict[int, Storage] = dict(zip(self._inputs, inputs, strict=True))
         targets = {key: target for key, target in zip(self._outputs, into or (), strict=False) if target is not None}
         times = Times(self._device) if timing.span_listeners else NOT_MEASURED
-        travelling = _Travelling(device, self._nodes, self._places, values, times)
+        travelling = Travelling(device, values, times)
         for number, (stage, gone) in enumerate(zip(self._stages, self._gone, strict=True)):
             travelling.advance()
-            travelling.wait_for([key for key in stage.reads if key not in values])
+            travelling.wait_for([self._nodes[key] for key in stage.reads if key not in values])
             if stage.program is not None:
                 own = [targets.get(key) for key in stage.gives]
                 with times.span("compute", f"stage {number}"):
                     made = stage.program.run([values[key] for key in stage.reads], own if any(own) else None)
                 values.update(zip(stage.gives, made, strict=True))
             if stage.sends is not None:
-                travelling.read(stage.sends)
+                node = self._nodes[stage.sends]
+                travelling.read(node, values[id(node.inputs[0])], f"exchange {self._places[stage.sends]}")
             for key in gone:
                 values.pop(key, None)
         return [values[key] for key in self._outputs]
-
-
-class _Travelling:
-    """The exchanges of a run that are under way, in parts. values: of the run, by node, where results are put. places: of exchanges, for
-    their names in the profile."""
-
-    def __init__(
-        self, device: Any, nodes: dict[int, Node], places: dict[int, int], values: dict[int, Storage], times: Any
-    ) -> None:
-        self._device, self._nodes, self._places, self._values, self._times = device, nodes, places, values, times
-        self._at_once = device.reads_at_once or times is not NOT_MEASURED  # measured, stages are over when they return
-        self._reading: deque[tuple[int, int, Begun]] = deque()  # what is on its way to the host: exchange, part
-        # What other processes have to answer, by exchange and first element, with its bytes.
-        self._started: dict[tuple[int, int], tuple[Any, int]] = {}
-        self._coming: dict[int, tuple[Any, int]] = {}  # where parts go on the device, and how many have not come
-
-    def read(self, key: int) -> None:
-        """Begin to read what an exchange sends."""
-        node = self._nodes[key]
-        parts = self._device.begin_download(self._values[id(node.inputs[0])], node.shape, node.dtype)
-        self._coming[key] = self._device.begin_upload(node.shape, node.dtype), len(parts)
-        self._reading.extend((key, k, part) for k, part in enumerate(parts))
-        while self._at_once and self._reading:
-            self._send()
-            self._move()
-
-    def advance(self) -> None:
-        """Send what is read where the device has work enough under way: who submitted more would wait for it as well, and no exchange would
-        have begun. What more there is to do on the host waits until the device has all its work."""
-        while self._reading and not self._device.has_room:
-            self._send()
-
-    def wait_for(self, keys: Sequence[int]) -> None:
-        """The values of exchanges, which have begun to be read."""
-        mine = [key for key in keys if key in self._coming]
-        while any(self._coming[key][1] for key in mine):
-            if self._move():
-                continue
-            if self._reading:
-                time.sleep(PAUSE)
-            else:
-                self._receive(next(at for at in self._started if at[0] in mine))
-        for key in mine:
-            filling, _ = self._coming.pop(key)
-            with self._times.span("write", self._name(key)):
-                self._values[key] = filling.done()
-
-    def _move(self) -> bool:
-        """Send the parts that are read, in order, and take in those that have come. Whether there was one."""
-        found = False
-        while self._reading and self._reading[0][2].is_ready():
-            self._send()
-            found = True
-        for at in [at for at in self._started if self._has_come(at)]:
-            self._receive(at)
-            found = True
-            if self._reading and self._reading[0][2].is_ready():
-                break  # others wait for what goes out
-        return found
-
-    def _send(self) -> None:
-        """Send the first part that is read, or will be."""
-        key, number, part = self._reading.popleft()
-        node: Any = self._nodes[key]
-        name, at = self._name(key), (key, part.first)
-        with self._times.span("read", name, part.nbytes):
-            array = part.finish()
-        self._times.begin(at, name, array.nbytes)
-        own = node.primitive.number
-        started = node.primitive.channel.start(array, (own, number) if number else own)
-        self._started[at] = started, array.nbytes
-        self._times.follow(at, started)
-
-    def _name(self, key: int) -> str:
-        return f"exchange {self._places[key]}"
-
-    def _has_come(self, at: tuple[int, int]) -> bool:
-        primitive: Any = self._nodes[at[0]].primitive
-        return primitive.channel.is_done(self._started[at][0])
-
-    def _receive(self, at: tuple[int, int]) -> None:
-        key, first = at
-        node: Any = self._nodes[key]
-        started, nbytes = self._started.pop(at)
-        with self._times.span("wait", self._name(key), nbytes):
-            array = node.primitive.channel.finish(started)
-        self._times.end(at)
-        filling, left = self._coming[key]
-        with self._times.span("write", self._name(key), nbytes):
-            filling.put(first, array)
-        self._coming[key] = filling, left - 1
 
 
 def _cut(graph: Graph, load: Load) -> list[Stage]:

@@ -1,45 +1,108 @@
 """Training over slow networks: processes train alone for some steps, then average what changed (DiLoCo, Douillard et al., 2023).
 
 In: an optimizer, the inner one. Out: parameters that all processes share again after every H steps. The mean of all changes is the
-gradient of an outer optimizer, SGD with Nesterov's momentum, whose state lies in host memory. Parameters may be exchanged in parts at different steps,
-while the inner steps go on (Streaming DiLoCo, Douillard et al., 2025).
+gradient of an outer optimizer, SGD with Nesterov's momentum, whose state lies on the parameters' device. Parameters may be exchanged in parts at
+different steps, while the inner steps go on (Streaming DiLoCo, Douillard et al., 2025).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..distributed.agreement import refuse_unlike, share
-from ..distributed.engines import Engine, Pending, ReduceOp
+from ..distributed.channels import Channel, Levels
 from ..distributed.groups import chosen
+from ..distributed.in_flight import Flight, InFlight
+from ..distributed.reducer import cut, flat_of
 from ..drive.tracing import current
+from ..dtypes import float16, float32
 from ..errors import CompileError
-from ..tensor import Tensor
+from ..graph.node import grad_mode
+from ..run.step import CompiledStep
+from ..tensor import Tensor, cat, where, zeros, zeros_like
 from .checks import OptimizerError
 from .optimizer import Optimizer
 
 DTYPES = ("float32", "float16", "int8")
-LEVELS = 127  # of int8
+
+
+class _Begun(NamedTuple):
+    """An exchange under way, of the sum of all processes' changes. step: when it began. then: the parameters at that step, where inner steps go on
+    meanwhile."""
+
+    step: int
+    flight: Flight
+    then: Tensor | None
 
 
 class _Part:
-    """Parameters that are exchanged together, flat in host memory. shared: what all processes had after the last exchange; momentum: the outer
-    optimizer's; error: what rounding has lost and the next exchange sends."""
+    """Parameters of one device that are exchanged together. at: the step of the first exchange is at + every. Flat and in float32 on that
+    device: shared, what all processes had after the last exchange; momentum, the outer optimizer's; error, what rounding has lost and the
+    next exchange sends, None where nothing is rounded."""
 
-    def __init__(self, params: list[Tensor], at: int) -> None:
+    def __init__(self, params: list[Tensor], at: int, keeps_error: bool) -> None:
         self.params, self.at = params, at
-        self.shared = flat_of(params)
-        self.momentum = np.zeros_like(self.shared)
-        self.error = np.zeros_like(self.shared)
-        self.begun: tuple[int, np.ndarray, Any] | None = None
+        with grad_mode(False):
+            self.shared = _flat(params).clone()
+            self.momentum = zeros_like(self.shared)
+            self.error = zeros_like(self.shared) if keeps_error else None
+        self.begun: _Begun | None = None
         self.exchanged_at = 0  # the step of the last exchange
 
 
-def flat_of(params: list[Tensor]) -> np.ndarray:
-    """The values of parameters, one behind the other."""
-    return np.concatenate([p.detach().numpy().astype(np.float32).reshape(-1) for p in params])
+def _flat(params: list[Tensor]) -> Tensor:
+    """The values of parameters in float32, one behind the other."""
+    return flat_of([p.detach().to(float32) for p in params])
+
+
+def _sent(
+    params: list[Tensor], shared: Tensor, error: Tensor | None, dtype: str, keeps: bool
+) -> tuple[Tensor, Tensor | None]:
+    """What a process sends of its change, of which it keeps what rounding loses; and, if asked, its parameters."""
+    now = _flat(params)
+    change = shared - now if error is None else shared - now + error
+    if dtype == "float16":
+        sent = change.to(float16)
+        rounded = sent.to(float32)
+    elif dtype == "int8":
+        sent, rounded = _levels(change)
+    else:
+        sent = rounded = change
+    if error is not None:
+        error.copy_(change - rounded)
+    return sent, now if keeps else None
+
+
+def _levels(change: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of whole numbers from -127 to 127, each behind the number that they are multiples of, flat; and what they stand for."""
+    count, each = change.numel(), Levels.ROW - 1
+    rows = cat([change, zeros(-count % each, device=change.device)]).reshape(-1, each)
+    most = rows.abs().amax(1, keepdim=True)
+    scale = where(most == 0, 1.0, most / Levels.MOST)
+    levels = (rows / scale).round()
+    return cat([scale, levels], 1).reshape(-1), (levels * scale).reshape(-1)[:count]
+
+
+def _update(
+    params: list[Tensor],
+    shared: Tensor,
+    momentum: Tensor,
+    total: Tensor,
+    then: Tensor | None,
+    settings: tuple[Any, ...],
+) -> None:
+    """The outer optimizer's step. total: the sum of all processes' changes. settings: number of processes, learning rate, momentum."""
+    size, lr, beta = settings
+    if total.numel() != shared.numel():
+        total = total.reshape(-1, Levels.ROW)[:, 1:].reshape(-1)[: shared.numel()]
+    mean = total.to(float32) / size
+    momentum.mul_(beta).add_(mean)
+    shared.sub_(lr * (mean + beta * momentum))
+    values = shared if then is None else shared + (_flat(params) - then)  # what the inner steps have moved since
+    for p, value in zip(params, cut(values, params), strict=True):
+        p.copy_(value)
 
 
 class DiLoCo:
@@ -98,13 +161,24 @@ class DiLoCo:
         self.steps = 0
         group = chosen(process_group, "DiLoCo")
         params = [p for g in inner.param_groups for p in g["params"]]
+        for k, p in enumerate(params):
+            if not p.dtype.is_floating_point:
+                raise OptimizerError(f"[DiLoCo] params[{k}] is {p.dtype.name}: changes are exchanged of floats.")
         named = [(f"params[{k}]", p) for k, p in enumerate(params)]
         refuse_unlike("DiLoCo", named, group, (every, lr, momentum, parts, delay, dtype))
         share(params, group)
         engine = group.engine.subgroup(range(group.size()), None)
         assert engine is not None
-        self._engine: Engine = engine
-        self._parts = [_Part(each, (k * every) // parts) for k, each in enumerate(_divided(params, parts))]
+        channel = Levels(engine) if dtype == "int8" else Channel(engine, "sum", "float16" if dtype == "float16" else "")
+        self._exchange = InFlight(channel, "outer step")
+        self._settings = engine.size, float(lr), float(momentum)
+        self._parts = [
+            _Part(own, (k * every) // parts, dtype != "float32")
+            for k, each in enumerate(_divided(params, parts))
+            for own in _by_device(each)
+        ]
+        count = len(self._parts)
+        self._send, self._move = CompiledStep(_sent, most_unwarned=count), CompiledStep(_update, most_unwarned=count)
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner":
@@ -125,74 +199,51 @@ class DiLoCo:
     def advance(self) -> None:
         """Count an inner step, and exchange what is due."""
         self.steps += 1
+        self._exchange.move()
         for part in self._parts:
-            if part.begun is not None and self.steps - part.begun[0] >= self.delay:
+            if part.begun is not None and self.steps - part.begun.step >= self.delay:
                 self._finish(part)
             if self.steps > part.at and (self.steps - part.at) % self.every == 0:
                 self._begin(part)
-                if not self.delay:
-                    self._finish(part)
+        if not self.delay:
+            self._finish_all()
 
     def finish(self) -> None:
         """Wait for what travels, and exchange the parts that have changed since: at the end all processes have the same parameters."""
+        self._finish_all()
+        for part in self._parts:
+            if part.exchanged_at != self.steps:
+                self._begin(part)
+        self._finish_all()
+
+    def _begin(self, part: _Part) -> None:
+        with grad_mode(False):
+            sent, then = self._send(part.params, part.shared, part.error, self.dtype, self.delay > 0)
+        part.begun = _Begun(self.steps, self._exchange.begin(sent), then)
+        part.exchanged_at = self.steps
+
+    def _finish_all(self) -> None:
         for part in self._parts:
             if part.begun is not None:
                 self._finish(part)
-            if part.exchanged_at != self.steps:
-                self._begin(part)
-                self._finish(part)
-
-    def _begin(self, part: _Part) -> None:
-        now = flat_of(part.params)
-        change = part.shared - now + part.error
-        part.begun = self.steps, now, self._send(part, change)
-        part.exchanged_at = self.steps
-
-    def _send(self, part: _Part, change: np.ndarray) -> tuple[Pending, np.ndarray, np.ndarray | None]:
-        if self.dtype == "int8":
-            most = np.abs(change).max(initial=0.0)
-            scale = np.float32(most / LEVELS if most else 1.0)
-            sent = np.rint(change / scale).astype(np.int8)
-            part.error = change - sent * scale
-            row = np.concatenate([np.array([scale], np.float32).view(np.int8), sent])
-            out = np.empty((self._engine.size, row.size), np.int8)
-            return self._engine.all_gather(row.view(np.uint8), out.reshape(-1).view(np.uint8)), row, out
-        sent = change.astype(self.dtype)
-        part.error = change - sent.astype(np.float32)
-        return self._engine.all_reduce(sent, ReduceOp.SUM), sent, None
 
     def _finish(self, part: _Part) -> None:
         assert part.begun is not None
-        _, then, (pending, sent, rows) = part.begun
+        _, flight, then = part.begun
         part.begun = None
-        pending.wait()
-        if rows is None:
-            mean = sent.astype(np.float32) / self._engine.size
-        else:
-            scales = np.ascontiguousarray(rows[:, :4]).view(np.float32)
-            mean = (rows[:, 4:] * scales).mean(axis=0, dtype=np.float32)
-        part.momentum = self.momentum * part.momentum + mean
-        part.shared = part.shared - np.float32(self.lr) * (mean + np.float32(self.momentum) * part.momentum)
-        moved = flat_of(part.params) - then if self.delay else 0.0  # by the inner steps since
-        self._write(part, part.shared + moved)
+        total = self._exchange.finish(flight)
+        with grad_mode(False):
+            self._move(part.params, part.shared, part.momentum, total, then, self._settings)
         self.exchanges += 1
-
-    def _write(self, part: _Part, values: np.ndarray) -> None:
-        at = 0
-        for p in part.params:
-            p.write_(values[at : at + p.numel()].reshape(tuple(p.shape)))
-            at += p.numel()
 
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's, and the outer one's. What travels has arrived first."""
-        for part in self._parts:
-            if part.begun is not None:
-                self._finish(part)
+        self._finish_all()
         outer = [
             {
-                "shared": p.shared.copy(),
-                "momentum": p.momentum.copy(),
-                "error": p.error.copy(),
+                "shared": p.shared.numpy(),
+                "momentum": p.momentum.numpy(),
+                "error": np.zeros(0, np.float32) if p.error is None else p.error.numpy(),
                 "exchanged_at": p.exchanged_at,
             }
             for p in self._parts
@@ -201,17 +252,26 @@ class DiLoCo:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what state_dict gave. Raises OptimizerError for another number of parts or other sizes."""
-        sizes = [p.shared.size for p in self._parts]
+        sizes = [p.shared.numel() for p in self._parts]
         if [np.size(o["shared"]) for o in state_dict["outer"]] != sizes:
             raise OptimizerError(f"[DiLoCo] the state is of other parts or parameters than {sizes} numbers.")
+        self._finish_all()
         self.inner.load_state_dict(state_dict["inner"])
         self.steps = state_dict["steps"]
         for part, outer in zip(self._parts, state_dict["outer"], strict=True):
-            part.begun = None
             part.exchanged_at = int(outer["exchanged_at"])
-            part.shared, part.momentum, part.error = (
-                np.array(outer[n], np.float32) for n in ("shared", "momentum", "error")
-            )
+            part.shared.write_(np.asarray(outer["shared"]))
+            part.momentum.write_(np.asarray(outer["momentum"]))
+            if part.error is not None:
+                error = np.asarray(outer["error"])
+                part.error.write_(error if error.size else np.zeros(part.shared.numel(), np.float32))
+
+
+def _by_device(params: list[Tensor]) -> list[list[Tensor]]:
+    found: dict[str, list[Tensor]] = {}
+    for p in params:
+        found.setdefault(str(p.device), []).append(p)
+    return list(found.values())
 
 
 def _divided(params: list[Tensor], count: int) -> list[list[Tensor]]:

@@ -1,0 +1,61 @@
+"""Sums over processes that begin in one step of a training and are wanted in a later one.
+
+In: tensors, in the order that all processes keep. Out: their values of all processes. Between two calls the devices and the engine go on alone, so a
+program calls `move` from time to time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..drive import execute
+from ..drive.exchange_times import NOT_MEASURED, Times
+from ..drive.travelling import Travelling
+from ..graph.node import Node, leaf
+from ..primitives.exchange import exchanged
+from ..runtime import timing
+from ..runtime.device import Storage, get_device
+from ..tensor import Tensor
+from .channels import Channel
+
+
+class Flight(NamedTuple):
+    """A value under way. node: of the value of all processes."""
+
+    node: Node
+
+
+class InFlight:
+    """Values that travel through one channel. name: in the profile."""
+
+    def __init__(self, channel: Channel, name: str) -> None:
+        self._channel, self._name = channel, name
+        self._values: dict[int, Storage] = {}  # that have come, by node
+        self._travelling: dict[str, Travelling] = {}  # by device
+        self._under_way = 0
+
+    def begin(self, value: Tensor) -> Flight:
+        """Send a value, which is computed first. It may be overwritten at once."""
+        execute.realize([value._node])
+        node = exchanged(value._node, self._channel, 0)
+        self._on(node.device).read(node, value._node.storage, self._name)
+        self._under_way += 1
+        return Flight(node)
+
+    def move(self) -> None:
+        """Send what the devices have read, and give them what has come, without waiting."""
+        for travelling in self._travelling.values():
+            travelling.move()
+
+    def finish(self, flight: Flight) -> Tensor:
+        """The value of all processes, on the device that it was sent from. Waits for it."""
+        node = flight.node
+        self._travelling[node.device].wait_for([node])
+        self._under_way -= 1
+        return Tensor._of(leaf(self._values.pop(id(node)), node.shape, node.dtype, node.device))
+
+    def _on(self, device: str) -> Travelling:
+        if device not in self._travelling or not self._under_way:  # whether somebody measures is asked anew
+            times = Times(device) if timing.span_listeners else NOT_MEASURED
+            self._travelling[device] = Travelling(get_device(device), self._values, times)
+        return self._travelling[device]
