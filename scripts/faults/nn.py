@@ -82,7 +82,7 @@ FAULTS = (
     fault("nn-gru-order-of-gates", "nn/recurrent.py", "gru_step",
           "(xr, xz, xn), (hr, hz, hn) =", "(xz, xr, xn), (hz, hr, hn) =",
           MODULE + "GRU-of-one"),
-    fault("nn-backward-direction-is-not-turned", "nn/recurrent.py", "RNNBase._scan",
+    fault("nn-backward-direction-is-not-turned", "nn/recurrent.py", "scan",
           "stack(outputs[::-1] if backwards else outputs)", "stack(outputs)",
           MODULE + "GRU-with-all"),
     fault("nn-batch-norm-gradient-without-its-mean", "primitives/batch_norm.py", "BatchNorm.vjp",

@@ -12,6 +12,7 @@ import torch
 import shadergrad as sg
 from helpers import assert_close
 from shadergrad.drive import execute
+from shadergrad.graph import autodiff
 from shadergrad.graph.composition import Composite, Composition, shown
 
 F = sg.nn.functional
@@ -178,3 +179,63 @@ def test_programs_that_are_dropped_are_compiled_again(device: str) -> None:
         loop(device, 4)
         execute.programs.clear()
     assert loop(device, 4) == loop(device, 4)
+
+
+@pytest.mark.parametrize("name", ["unbind", "LSTM", "GRU"])
+def test_backward_passes_through_slices_and_recurrent_layers_come_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradient rules are evaluated for the first passes alone; the layers add one node each."""
+    evaluated = []
+    by_rules = autodiff._by_rules
+
+    def counting(*args: Any) -> Any:
+        evaluated.append(len(args[0]))
+        return by_rules(*args)
+
+    monkeypatch.setattr(autodiff, "_by_rules", counting)
+    layer = None if name == "unbind" else getattr(sg.nn, name)(3, 4, num_layers=2, bidirectional=True)
+    parameter = sg.nn.Parameter(sg.ones(3))
+    for k in range(6):
+        x = sg.full((5, 2, 3), k + 1.0) * parameter
+        parts = x.unbind() if layer is None else layer(x)[0].unbind()
+        parameter.grad = None
+        before = len(evaluated)
+        (parts[0].sum() + 2 * parts[-1].sum() + 3 * (parts[1] * parts[1]).sum()).backward()
+        assert k < 3 or len(evaluated) == before
+    if layer is None:
+        assert_close(parameter.grad, [36.0 + 432.0] * 3, 1e-6, 1e-6)
+    else:
+        h = layer(sg.ones(5, 2, 3) * parameter)[0]
+        assert type(shown(h._node)) is Composite or shown(h._node).primitive.name == "cat"
+
+
+def test_a_state_behind_a_released_pass_holds_no_history() -> None:
+    """A truncated backward pass through time: what a program keeps of a step keeps neither its nodes nor the memory of its parameters."""
+    layer: Any = sg.nn.LSTM(3, 4)
+    optimizer = sg.optim.SGD(layer.parameters(), lr=0.1)
+    state: Any = None
+    for _ in range(4):
+        optimizer.zero_grad()
+        output, last = layer(sg.ones(5, 2, 3), state)
+        output.sum().backward()
+        optimizer.step()  # computes `last`, which is alive
+        assert last[0]._node.storage is not None
+        assert not last[0]._node.inputs
+        state = tuple(s.detach() for s in last)
+        with pytest.raises(sg.AutogradError, match="second time"):
+            last[1].sum().backward()
+
+
+@pytest.mark.parametrize("what", ["a result", "a slice"])
+def test_what_is_computed_of_a_released_tensor_has_gradients_up_to_it(what: str) -> None:
+    """As of a generator's pictures, whose own pass is over."""
+    x = sg.ones(2, 3, requires_grad=True)
+    made = x.sin() * 2 if what == "a result" else x.sin().unbind()[1]
+    made.sum().backward()
+    y = (made * made).exp().log()
+    sg.sync("cpu")  # computes it
+    (found,) = sg.autograd.grad(y.sum(), made)
+    assert_close(found, 2 * made.detach(), 1e-5, 1e-6)
+    with pytest.raises(sg.AutogradError, match="second time"):
+        (made * made).sum().backward()

@@ -3,6 +3,7 @@ captured step: what is compiled, planned and interpreted, or evaluated node by n
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from helpers import assert_same_bits, leaves_of, results_of
 from shadergrad.compile.native import program
 from shadergrad.drive import execute
 from shadergrad.drive.execute import programs
-from shadergrad.runtime import cpu, llvm, native_operations
+from shadergrad.runtime import cpu, llvm, native_cpu, native_operations
 from test_random_graphs import random_graphs
 
 pytestmark = [
@@ -227,3 +228,25 @@ def test_a_planted_fault_is_seen(fault: str, runs: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(*FAULTS[fault])
     with pytest.raises(AssertionError):
         assert_the_same_in_every_run(runs, run, fault)
+
+
+def test_programs_do_not_keep_memory_that_was_exchanged(runs: Callable[[str], None]) -> None:
+    """A larger program takes other memory: the smaller ones before it compute there, and let the old go."""
+    runs("compiled")
+
+    def twice(size: int) -> Callable[[], np.ndarray]:
+        a = sg.tensor(np.random.default_rng(size).normal(size=(size, size)), dtype=sg.float32)
+        step = sg.compile(lambda x: ((x @ x).tanh() @ x).sum(0))
+        step(a)
+        return lambda: step(a).numpy()
+
+    native_cpu.memory.take(0)
+    small, before = twice(40), native_cpu.memory.bytes
+    first = small()
+    large = twice(int(np.sqrt(before.nbytes / 4)) + 300)
+    weak = weakref.ref(before)
+    del before
+    large()
+    assert weak() is None
+    assert_same_bits(small(), first, "after the exchange")
+    assert_same_bits(small(), first, "again")

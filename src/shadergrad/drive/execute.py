@@ -20,6 +20,7 @@ from ..compile.plan_cache import compiled
 from ..dtypes import DType
 from ..errors import CompileError
 from ..graph import node as nodes
+from ..graph.autodiff import is_over
 from ..graph.capture import Capture, Graph, Numbered
 from ..graph.composition import Hashed, shown
 from ..graph.node import Node, is_alias, resolve
@@ -228,7 +229,10 @@ def _compute(wanted: list[Node], read: bool) -> None:
     device = get_device(wanted[0].device)
     if device.compute(wanted):
         return
-    keep = read or any(n.requires_grad and not n.released for n in wanted)
+    going_back = [n for n in wanted if n.requires_grad and not n.released]
+    for node in going_back:
+        node.released = is_over(node)
+    keep = read or not all(n.released for n in going_back)
     short = None if keep or timing.listeners else ShortCapture(wanted)
     capture: Capture | None = None if short is None or short.is_short else short
     if capture is None:

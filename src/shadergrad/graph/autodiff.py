@@ -17,6 +17,8 @@ from .leaves import Variable
 from .node import Node, grad_mode, mode, topological
 from .tape import Tape, passes
 
+MOST_LOOKED_AT = 64
+
 
 def backward(
     roots: Sequence[Node],
@@ -161,6 +163,21 @@ def _release(order: Sequence[Node]) -> None:
             node.released = True
             if node.storage is not None:
                 node.materialize(node.storage)
+
+
+def is_over(node: Node) -> bool:
+    """Whether each backward pass from a node would reach one that an earlier pass has released, and is none that a program could ask the
+    gradient of. Of long histories only the last nodes are looked at."""
+    stack, left = _short_inputs(node), MOST_LOOKED_AT
+    while stack and left:
+        before = stack.pop()
+        left -= 1
+        if before.owner is not None and before.owner() is not None:
+            continue  # a tensor's: a pass may end there
+        if before.released or (type(before) is Composite and before.composition.released):
+            return True
+        stack += _short_inputs(before)
+    return False
 
 
 def _tape_inputs(node: Node) -> list[Node]:

@@ -7,6 +7,7 @@ primitives by name, because they lie above the graph.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DType, float32
@@ -85,6 +86,13 @@ class Builder:
             return x
         x = self.reshape(x, (1,) * (len(shape) - x.ndim) + x.shape)
         return x if x.shape == shape else self.make(named("Expand", shape), x)
+
+    def cat(self, parts: Sequence[Node], axis: int) -> Node:
+        """Nodes of one dtype along an axis, in groups, so that no kernel needs more buffers than a device has."""
+        while len(parts) > 1:
+            groups = [parts[k : k + 4] for k in range(0, len(parts), 4)]
+            parts = [self.make(named("Cat", axis), *group) if len(group) > 1 else group[0] for group in groups]
+        return parts[0]
 
     # -- elements
 
@@ -174,7 +182,7 @@ reshape, permute, transpose, broadcast = recorded.reshape, recorded.permute, rec
 elementwise, where, cast = recorded.elementwise, recorded.where, recorded.cast
 equal, less, greater = recorded.equal, recorded.less, recorded.greater
 both, either, inverted = recorded.both, recorded.either, recorded.inverted
-sum_over, dot, conjugate = recorded.sum, recorded.dot, recorded.conjugate
+sum_over, dot, conjugate, cat = recorded.sum, recorded.dot, recorded.conjugate, recorded.cat
 
 # -- halves: only casts, and primitives that move elements, see float16 and bfloat16 (docs/decisions/0029)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import ShapeError
 from ..tensor import Tensor, cat, empty, stack, zeros
+from ..tensor.composed import composed
 from ..tensor.precision import here, policy, states_under_autocast
 from . import functional as F
 from . import init
@@ -55,6 +56,33 @@ STEPS: dict[str, tuple[int, Step]] = {  # by PyTorch's mode: the number of gates
     "LSTM": (4, lstm_step),
     "GRU": (3, gru_step),
 }
+
+
+WEIGHTS = ("weight_ih", "bias_ih", "weight_hh", "bias_hh", "weight_hr")  # of a layer in a direction
+
+
+@composed
+def scan(
+    mode: str,
+    backwards: bool,
+    input: Tensor,
+    weight_ih: Tensor,
+    bias_ih: Tensor | None,
+    weight_hh: Tensor,
+    bias_hh: Tensor | None,
+    weight_hr: Tensor | None,
+    *state: Tensor,
+) -> tuple[Tensor, ...]:
+    """The outputs of one layer in one direction at all times, and the last state."""
+    _, step = STEPS[mode]
+    projected = F.linear(input, weight_ih, bias_ih)
+    outputs = []
+    for x in (reversed if backwards else iter)(projected.unbind()):
+        state = step(x, F.linear(state[0], weight_hh, bias_hh), state)
+        if weight_hr is not None:
+            state = (F.linear(state[0], weight_hr), *state[1:])
+        outputs.append(state[0])
+    return stack(outputs[::-1] if backwards else outputs), *state
 
 
 def initialise(module: Module, hidden_size: int) -> None:
@@ -203,18 +231,9 @@ class RNNBase(Module):
 
     def _scan(self, input: Tensor, state: State, suffix: str, backwards: bool) -> tuple[Tensor, State]:
         """One layer in one direction over all times."""
-        step = STEPS[self.mode][1]
-        get = self._parameters.get
-        weight_hh, bias_hh, weight_hr = (get(name + suffix) for name in ("weight_hh", "bias_hh", "weight_hr"))
-        assert weight_hh is not None
-        projected = F.linear(input, getattr(self, "weight_ih" + suffix), get("bias_ih" + suffix))
-        outputs = []
-        for x in (reversed if backwards else iter)(projected.unbind()):
-            state = step(x, F.linear(state[0], weight_hh, bias_hh), state)
-            if weight_hr is not None:
-                state = (F.linear(state[0], weight_hr), *state[1:])
-            outputs.append(state[0])
-        return stack(outputs[::-1] if backwards else outputs), state
+        weights: list[Any] = [getattr(self, name + suffix, None) for name in WEIGHTS]
+        output, *last = scan(self.mode, backwards, input, *weights, *state)
+        return output, tuple(last)
 
     def _forward(self, input: Tensor, states: State | None, n_states: int) -> tuple[Tensor, State]:
         name = type(self).__name__

@@ -17,8 +17,8 @@ from ..errors import AutogradError
 from ..graph.leaves import Variable
 from ..graph.node import Node, mode
 from ..graph.origin import entered, named
+from ..primitives.joint import Meeting, Numbered
 from ..tensor import Tensor
-from ..tensor.results import Meeting, Numbered
 from .trees import tensors_in
 
 NO_LINE = "No forward pass information available. Enable detect anomaly during forward pass for more information."

@@ -26,11 +26,18 @@ STEP = 16  # of where blocks begin
 Cut = tuple[slice, slice, slice]  # matrices, rows and columns of a block
 
 
+_is_alone = False
+
+
+def is_threaded(m: int, n: int, k: int) -> bool:
+    """Whether BLAS would multiply matrices of these sizes in several threads."""
+    return m * n * k >= THREADED
+
+
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
     """out = a @ b, of matrices (batch, m, k) and (batch, k, n) of floats."""
     batch, m, n = out.shape
-    libraries = _libraries() if m * n * a.shape[2] >= THREADED else []
-    if not libraries:
+    if not is_threaded(m, n, a.shape[2]) or not _libraries():
         return np.matmul(a, b, out=out)
     cuts = blocks(batch, m, n, a.shape[2])
 
@@ -39,8 +46,11 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
             for each, rows, columns in cuts[begin:end]:
                 np.matmul(a[each, rows], b[each, :, columns], out=out[each, rows, columns])
 
-    with _alone(libraries):
-        pool.run(some, 0, len(cuts), 1)
+    with alone():
+        if len(cuts) == 1:
+            np.matmul(a, b, out=out)
+        else:
+            pool.run(some, 0, len(cuts), 1)
     return out
 
 
@@ -62,13 +72,18 @@ def _cut(size: int, step: int) -> list[slice]:
 
 
 @contextmanager
-def _alone(libraries: list[Any]) -> Iterator[None]:
+def alone() -> Iterator[None]:
+    """BLAS multiplies in one thread meanwhile, where it can be told: for several products, as telling it takes as long as a small one."""
+    global _is_alone
+    libraries = [] if _is_alone else _libraries()
     before = [library.get_num_threads() for library in libraries]
     for library in libraries:
         library.set_num_threads(1)
+    outer, _is_alone = _is_alone, True
     try:
         yield
     finally:
+        _is_alone = outer
         for library, count in zip(libraries, before, strict=True):
             library.set_num_threads(count)
 

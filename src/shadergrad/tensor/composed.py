@@ -105,10 +105,16 @@ def _describe(value: Any, inputs: list[Node], first: dict[int, int], key: list[A
         raise _Unlike
 
 
+def _is_new(result: Any) -> bool:
+    """Whether a tensor is a view of no other: it was made alone, though views may have been made of it."""
+    shared = result._shared
+    return shared is None or (not result._path and not shared.path and shared.tensor() is result)
+
+
 def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node], gives_views: bool) -> tuple[Recipe, bool] | None:
     """How the results are made of the inputs; nothing where one is no new tensor of its own, or hangs on something else too."""
     results = result if type(result) is tuple else (result,)
-    if not all(type(r) is TensorBase._class and (gives_views or r._shared is None) for r in results):
+    if not all(type(r) is TensorBase._class and (gives_views or _is_new(r)) for r in results):
         return None
     place = {id(node): k for k, node in enumerate(inputs)}
     ours = {id(node) for node in made}

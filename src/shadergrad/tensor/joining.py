@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 from ..arguments import checked
 from ..dtypes import promote_operands
 from ..errors import IndexRangeError, ShapeError
+from ..graph import build
 from ..graph.build import cast
-from ..graph.node import make
-from ..primitives import views as v
 from .addresses import AddressTensor
 from .axes import check_axis
 from .handle import wrap
@@ -47,12 +46,7 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
     dtype = promote_operands([(t.dtype, 2) for t in tensors])
     axis = check_axis(dim, full[0].ndim, "cat")
     parts = [cast(t._node, dtype) for t in full]
-    while len(parts) > 1:  # in groups, so that no kernel needs more buffers than a device has
-        parts = [
-            make(v.Cat(axis), *parts[k : k + 4]) if len(parts[k : k + 4]) > 1 else parts[k]
-            for k in range(0, len(parts), 4)
-        ]
-    return wrap(parts[0])
+    return wrap(build.cat(parts, axis))
 
 
 @policy("stack")

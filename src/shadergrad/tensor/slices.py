@@ -12,14 +12,14 @@ from ..dtypes import bool_
 from ..errors import ArgumentTypeError, AxisError, IndexRangeError, ShapeError
 from ..graph import build
 from ..graph.node import make, mode
+from ..primitives.joint import Result, Unbound
 from ..primitives.views import Slice
 from .axes import check_axis, sizes_of
 from .base import TensorBase
 from .comparison import where
 from .creation import arange
 from .handle import wrap
-from .joining import cat, stack
-from .results import joint
+from .joining import cat
 from .subscript import SubscriptTensor
 from .succession import without_history
 
@@ -89,15 +89,10 @@ class SliceTensor(SubscriptTensor):
         views = tuple(self.select(axis, k) for k in range(self.shape[axis]))
         if not (self.requires_grad and mode.grad) or not views:
             return views
-        plain = [wrap(without_history(t._node)) for t in views]
-
-        def backward(grads: Sequence[Any]) -> Sequence[Any]:
-            zero = wrap(build.like(plain[0]._node, 0))
-            return [stack([zero if g is None else g for g in grads], axis)]
-
-        for view, value, t in zip(views, plain, joint([self], plain, backward), strict=True):
-            view._current = t._node  # until the base changes
-            t._node.owner = value._node.owner = weakref.ref(view)
+        meeting = make(Unbound(axis), self._node)
+        for k, view in enumerate(views):
+            view._current = result = make(Result(k), without_history(view._node), meeting)  # until the base changes
+            result.owner = weakref.ref(view)
         return views
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:

@@ -49,15 +49,6 @@ class Hosted(Call):
     def name(self) -> str:
         return self.of.name
 
-    def seen(self, arrays: Any) -> list[Any]:
-        """What the operation is given, of the arrays in memory."""
-        given = []
-        for array, views in zip(arrays, self.views, strict=True):
-            for view in views:
-                array = view.numpy(array)
-            given.append(array)
-        return given
-
 
 @dataclass(frozen=True)
 class Region:

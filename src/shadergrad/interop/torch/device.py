@@ -21,10 +21,10 @@ from ...graph import node as nodes
 from ...graph.leaves import Stored
 from ...graph.node import Node, grad_mode, topological
 from ...plan import Plan
+from ...primitives.joint import Meeting, Result
 from ...runtime.device import Device, Program, Storage, get_device, register_device
 from ...target import NUMPY
 from ...tensor import Tensor, wrap
-from ...tensor.results import Meeting, Result
 from ..errors import InteropError
 from .primitive_rules import rule_of, torch_dtype
 
@@ -180,7 +180,7 @@ class _ByTwin(torch.autograd.Function):
 
 
 class _Meet(torch.autograd.Function):
-    """The join of the gradients of several results (tensor/results.py): a number whose gradient comes when all have arrived."""
+    """The join of the gradients of several results (primitives/joint.py): a number whose gradient comes when all have arrived."""
 
     @staticmethod
     def forward(ctx: Any, node: Node, *operands: torch.Tensor) -> torch.Tensor:
@@ -192,10 +192,10 @@ class _Meet(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        gathered = {position: wrap(_leaf(g, False)) for position, g in ctx.gathered.items()}
+        gathered = {position: _leaf(g, False) for position, g in ctx.gathered.items()}
         ctx.gathered.clear()
         with grad_mode(False):
-            found = ctx.node.primitive.backward(gathered, ctx.node)
+            found = ctx.node.primitive.gradients(gathered, ctx.node)
         return None, *(None if g is None else to_theirs(wrap(g)) for g in found)
 
 

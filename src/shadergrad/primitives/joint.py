@@ -1,0 +1,91 @@
+"""Several results that share one backward step.
+
+A node has one value, so an operation with several results, or one that must see all its gradients at once, is made of
+aliases: each result aliases its value, and all of them depend on a `Meeting`. A result hands its gradient to the
+meeting, numbered; the backward pass visits the meeting after every result, when all gradients are known, and asks it
+for the gradients of the inputs. Nothing is kept between two backward passes.
+The nodes below leave no trace in a plan: the compiler looks through aliases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..dtypes import DType
+from ..graph import build
+from ..graph.node import Node
+from ..graph.primitive import Primitive, Shape
+
+
+@dataclass(frozen=True, eq=False)
+class Numbered(Primitive):
+    """What a meeting gets for a gradient: those of its results by position. It is never computed."""
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return inputs[0].shape, inputs[0].dtype
+
+
+class Gathered(Node):
+    """Gradients by position; where two meet, they unite."""
+
+    __slots__ = ("grads",)
+
+    def __init__(self, grads: dict[int, Node], meeting: Node) -> None:
+        super().__init__(Numbered(), (), meeting.shape, meeting.dtype, meeting.device)
+        self.grads = grads
+
+    def __add__(self, other: Any) -> Node:
+        united = dict(self.grads)
+        for position, g in other.grads.items():
+            united[position] = united[position] + g if position in united else g
+        return Gathered(united, self)
+
+
+@dataclass(frozen=True, eq=False)
+class Meeting(Primitive):
+    """Where the gradients of several results meet; inputs: those of the joint operation. It has no value."""
+
+    moves = True
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (), inputs[0].dtype
+
+    def gradients(self, grads: Mapping[int, Node], node: Node) -> Sequence[Node | None]:
+        """Those of the inputs, from those of the results by position. node: the meeting's."""
+        raise NotImplementedError
+
+    def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:
+        assert isinstance(g, Gathered)
+        return tuple(self.gradients(g.grads, node))
+
+
+@dataclass(frozen=True, eq=False)
+class Unbound(Meeting):
+    """Of the slices along an axis: their gradients are stacked once, not padded and added slice by slice."""
+
+    axis: int
+
+    def gradients(self, grads: Mapping[int, Node], node: Node) -> Sequence[Node | None]:
+        (x,) = node.inputs
+        one = tuple(1 if a == self.axis else n for a, n in enumerate(x.shape))
+        zero = build.constant(0, x.dtype, x.device, one)
+        parts = [build.reshape(grads[k], one) if k in grads else zero for k in range(x.shape[self.axis])]
+        return [build.cat(parts, self.axis)]
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Primitive):
+    """One of the results; inputs: its value, the meeting."""
+
+    position: int
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return inputs[0].shape, inputs[0].dtype
+
+    def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:
+        return None, Gathered({self.position: g}, node.inputs[1])
+
+
+Result.kind = "alias"  # said here and not in the class, so that it is no record of the registry: no plan holds one
