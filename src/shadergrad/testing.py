@@ -74,7 +74,9 @@ def assert_allclose(
     """The older form of assert_close, which PyTorch deprecated: numbers and lists stand for tensors, dtypes may differ, NaN is equal to
     NaN, and tolerances are larger where none is given.
 
-    >>> sg.testing.assert_allclose([1.0, 2.0], sg.tensor([1.0, 2.0001]))
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     sg.testing.assert_allclose([1.0, 2.0], sg.tensor([1.0, 2.0001]))
     """
     warnings.warn(
         "torch.testing.assert_allclose() is deprecated since 1.12. Hint: assert_close(), with check_dtype=False and equal_nan=True.",
