@@ -240,12 +240,15 @@ class ElementwiseTensor(ArithmeticTensor):
         return self * where(vanishes, 1.0, y).log()
 
     def hypot(self, other: ElementwiseTensor) -> Self:
-        """sqrt(self ** 2 + other ** 2), without overflow on the way; NaN where either is.
+        """sqrt(self ** 2 + other ** 2), without overflow on the way; NaN where either is. Raises DTypeError for complex numbers.
 
         >>> x = sg.tensor([3.0, 5.0])
         >>> x.hypot(sg.tensor([4.0, 12.0]))
         tensor([ 5., 13.])
         """
+        for x in (self, other):
+            if x.dtype.is_complex:
+                raise DTypeError(f"[hypot] is not defined for {x.dtype.name}. Hint: .abs() first.")
         scale = self.detach().abs().maximum(other.detach().abs())
         scale = where((scale == 0) | ~scale.isfinite(), 1.0, scale)
         a, b = self / scale, other / scale
