@@ -54,6 +54,7 @@ ARITHMETIC = [
     of_z("powers", lambda t, z: [z ** 1.5, z ** (2 + 1j), z ** z[0], z ** 3, 2.0 ** z, t.pow(1j, z), z ** -2]),
     of_z("powers of 0", lambda t, z: [(z * 0) ** z.abs(), (z * 0) ** 2.5, (z * 0) ** 0.0], second=False),
     of_z("sgn", lambda t, z: [z.sgn(), t.sgn(z * t.tensor([0, 1, 2, 0]))], second=False),
+    of_z("variances", lambda t, z: [z.var(), z.std(1), z.var(0, keepdim=True), z.std(correction=0), *t.var_mean(z), *t.std_mean(z, 1)]),
     of_z("sum and mean", lambda t, z: [z.sum(), z.sum(0), z.mean(1)]),
     of_z("matmul", lambda t, z: z @ z.mT),
     of_z("einsum", lambda t, z: t.einsum("ij,kj->ik", z, z.conj())),
