@@ -197,11 +197,11 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _power_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
-    da = where(equal(b, 0), 0.0, g * conjugate(b * elementwise("Pow", a, b - 1)))
+    da = where(equal(b, 0), 0.0, g * conjugate(b) * conjugate(elementwise("Pow", a, b - 1)))
     at_origin = equal(a, 0)
     if not b.dtype.is_complex:  # of which none is above 0
         at_origin = build.recorded.mul(at_origin, elementwise("GreaterEqual", b, 0))
-    return da, where(at_origin, 0.0, g * conjugate(y * elementwise("Log", a)))
+    return da, where(at_origin, 0.0, g * conjugate(y) * conjugate(elementwise("Log", a)))
 
 
 Pow = record(
