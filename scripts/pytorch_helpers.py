@@ -401,6 +401,53 @@ def _seed(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def draw_as_here() -> None:
+    """Let PyTorch draw this library's random numbers: each call has the numbers of the same call here, for a draw here is the next one
+    of a stream, of whatever size."""
+    import shadergrad as sg
+
+    seed = torch.manual_seed
+
+    def manual_seed(number: int) -> Any:
+        sg.manual_seed(number)
+        return seed(number)
+
+    def theirs(found: Any, dtype: Any) -> Any:
+        return torch.from_numpy(found.double().numpy()).to(dtype)
+
+    def drawn(name: str) -> Any:
+        def draw(
+            *sizes: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+        ) -> Any:
+            kind = torch.get_default_dtype() if dtype is None else dtype
+            found = getattr(sg, name)(*sizes, dtype=getattr(sg, _name(kind)), **options)
+            return theirs(found, kind).requires_grad_(requires_grad)
+
+        return draw
+
+    def drawn_like(name: str) -> Any:
+        def draw(x: Any, *, dtype: Any = None, **options: Any) -> Any:
+            return getattr(torch, name)(*x.shape, dtype=x.dtype if dtype is None else dtype, **options)
+
+        return draw
+
+    def filled(name: str) -> Any:
+        def fill(self: Any, *limits: Any, **named: Any) -> Any:
+            with torch.no_grad():
+                blank = sg.zeros(tuple(self.shape), dtype=getattr(sg, _name(self.dtype)))
+                self.copy_(theirs(getattr(blank, name)(*limits, **named), self.dtype))
+            return self
+
+        return fill
+
+    torch.manual_seed = manual_seed
+    for name in ("rand", "randn"):
+        setattr(torch, name, drawn(name))
+        setattr(torch, f"{name}_like", drawn_like(name))
+    for name in ("normal_", "uniform_"):
+        setattr(torch.Tensor, name, filled(name))
+
+
 def _skip_now(*_: Any, **__: Any) -> Any:
     raise unittest.SkipTest("a helper of PyTorch's own that is not at hand")
 
