@@ -5,6 +5,7 @@ source package has it: `apt-get source --download-only pytorch`, with a deb-src 
 in which this library stands under PyTorch's names as in `shadergrad run`, and its device-generic tests run on cpu.
 
 The same tests run with the installed PyTorch, whose release may be newer than the tests: those that it fails, too, are outdated.
+Where a value is wrong, PyTorch runs the test with the random numbers that this library draws: those that it then fails, too, are drawn.
 
 Out: a table of files; every failure that docs/pytorch.md does not list by its reason, and every listed one that passes.
 The exit code is 1 where there are such. `--list` prints all failures, `--write FILE` keeps the outcomes as JSON.
@@ -55,7 +56,7 @@ class TooLong(Exception):
 # -- one file, in a process of its own
 
 
-def run_file(tests: Path, name: str, only: str, reference: bool) -> list[dict[str, str]]:
+def run_file(tests: Path, name: str, only: str, reference: bool, drawn: bool = False) -> list[dict[str, str]]:
     """The outcome of each test of a file: its id, passed, skipped, wrong or raised, and why."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     if not reference:
@@ -65,6 +66,8 @@ def run_file(tests: Path, name: str, only: str, reference: bool) -> list[dict[st
     import pytorch_helpers
 
     pytorch_helpers.install()
+    if drawn:
+        pytorch_helpers.draw_as_here()
     path = tests / name
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path)]
@@ -139,15 +142,33 @@ def place(error: BaseException, stem: str) -> str:
 # -- all files
 
 
-def run_in_process(tests: Path, name: str, only: str, reference: bool = False) -> list[dict[str, str]]:
+def run_in_process(
+    tests: Path, name: str, only: str, reference: bool = False, drawn: bool = False
+) -> list[dict[str, str]]:
     """run_file in a process of its own."""
     command = [sys.executable, __file__, "--tests", str(tests), "--one", name, "--only", only]
-    command += ["--reference"] if reference else []
+    command += (["--reference"] if reference else []) + (["--drawn"] if drawn else [])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "scripts")))}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tests)
     if done.returncode:
         return [{"test": name, "outcome": "raised", "why": f"the process: {done.returncode} {done.stderr[-500:]}"}]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def settled(
+    tests: Path, name: str, ours: list[dict[str, str]], reference: list[dict[str, str]]
+) -> list[dict[str, str]]:
+    """Our outcomes, where those that PyTorch fails, too, are outdated or drawn."""
+    old = {f["test"] for f in reference if f["outcome"] in FAILED}
+    found = []
+    for f in ours:
+        outcome = "outdated" if f["test"] in old and f["outcome"] in FAILED else f["outcome"]
+        if outcome == "wrong":
+            again = run_in_process(tests, name, f["test"].partition(".")[2], True, True)
+            if any(a["test"] == f["test"] and a["outcome"] == "wrong" for a in again):
+                outcome = "drawn"
+        found.append(f | {"outcome": outcome})
+    return found
 
 
 def expected() -> list[tuple[str, str, str]]:
@@ -171,7 +192,7 @@ def expected() -> list[tuple[str, str, str]]:
 def report(outcomes: dict[str, list[dict[str, str]]], show: bool) -> int:
     """Print the table and what differs from the page; the exit code."""
     page = expected()
-    kinds = ("passed", "skipped", "outdated", *FAILED)
+    kinds = ("passed", "skipped", "outdated", "drawn", *FAILED)
     print(f"{'file':34}" + "".join(f"{k:>10}" for k in kinds))
     total: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
@@ -183,7 +204,7 @@ def report(outcomes: dict[str, list[dict[str, str]]], show: bool) -> int:
         print(f"{file:34}" + "".join(f"{counts[k]:>10}" for k in kinds))
         for f in found:
             matching = [entry for entry in page if entry[1] == file and fnmatch.fnmatchcase(f["test"], entry[2])]
-            if f["outcome"] in FAILED or f["outcome"] == "outdated":
+            if f["outcome"] in (*FAILED, "outdated"):
                 used.update(matching)
             if f["outcome"] in FAILED:
                 reasons[matching[0][0] if matching else "no reason"] += 1
@@ -217,24 +238,20 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="keep the outcomes as JSON")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--reference", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--drawn", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     tests = given.tests.resolve()
     if not (tests / FILES[0]).exists():
         parser.error(f"{tests} has no {FILES[0]}: it is not PyTorch's folder `test`.")
     if given.one:
-        print(json.dumps(run_file(tests, given.one, given.only, given.reference)))
+        print(json.dumps(run_file(tests, given.one, given.only, given.reference, given.drawn)))
         return 0
     start = time.monotonic()
     files = given.files or FILES
     with ThreadPoolExecutor(given.jobs) as pool:
         found = list(pool.map(lambda name: run_in_process(tests, name, given.only), files))
         theirs = list(pool.map(lambda name: run_in_process(tests, name, given.only, True), files))
-    outcomes: dict[str, list[dict[str, str]]] = {}
-    for name, ours, reference in zip(files, found, theirs, strict=True):
-        old = {f["test"] for f in reference if f["outcome"] in FAILED}
-        outcomes[str(name)] = [
-            f | {"outcome": "outdated"} if f["test"] in old and f["outcome"] in FAILED else f for f in ours
-        ]
+    outcomes = {str(name): settled(tests, name, *both) for name, *both in zip(files, found, theirs, strict=True)}
     if given.write:
         given.write.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
     code = report(outcomes, given.list)

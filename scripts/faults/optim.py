@@ -93,4 +93,13 @@ FAULTS = (
     fault("schedule-of-rates-patience", "optim/lr_scheduler/plateau.py", "ReduceLROnPlateau.step",
           "if self.num_bad_epochs > self.patience:", "if self.num_bad_epochs >= self.patience:",
           "device/test_schedulers.py::test_reduce_on_plateau_is_pytorchs"),
+    fault("optim-complex-state-is-not-in-pairs", "optim/optimizer.py", "Optimizer._update_all",
+          "PairsWithin(self._state[p])", "Within(self._state[p])",
+          "null/test_rules_of_numbers.py::test_a_complex_parameter_is_optimised_as_pytorch_does[Adam-"),
+    fault("optim-complex-state-begins-with-no-imaginary-part", "optim/optimizer.py", "Optimizer._begin_state",
+          "start = complex(start, start) if dtype.is_complex else start", "pass",
+          "null/test_rules_of_numbers.py::test_a_complex_parameter_is_optimised_as_pytorch_does[Adagrad-"),
+    fault("optim-differentiable-steps-are-not-recorded", "optim/optimizer.py", "Optimizer._update_all",
+          "grad_mode(self._differentiable)", "grad_mode(False)",
+          "device/test_optimizers.py::test_a_differentiable_step_has_pytorchs_gradients[SGD]"),
 )

@@ -13,7 +13,7 @@ FAULTS = (
           "return where(greater(a, b), g, tie), where(less(a, b), g, tie)", "return where(greater(a, b), g, tie), where(less(a, b), g, 0.0)",
           GRADIENT + "maximum of ties"),
     fault("vjp-pow-of-zero", "primitives/elementwise.py", "_power_gradient",
-          'return da, where(at_origin, 0.0, g * y * elementwise("Log", a))', 'return da, g * y * elementwise("Log", a)',
+          'return da, where(at_origin, 0.0, g * conjugate(y) * conjugate(elementwise("Log", a)))', 'return da, g * conjugate(y) * conjugate(elementwise("Log", a))',
           GRADIENT + "pow of base 0"),
     fault("vjp-rsqrt", "primitives/elementwise.py", "Rsqrt",
           "y * y * y * -0.5", "y * y * -0.5",

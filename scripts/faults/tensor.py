@@ -162,4 +162,13 @@ FAULTS = (
     fault("hooks-on-operations-change-nothing", "tensor/hooks.py", "GradientHooks.on_operands",
           "gradients = [None if x is None else _checked(hook, y, x) for x, y in zip(gradients, found, strict=True)]", "pass",
           "device/test_autograd_graph.py::test_hooks_on_operations_change_what_pytorchs_do"),
+    fault("random-bounds-are-not-looked-at", "tensor/random.py", "randint",
+          "_check_bounds(low, high, parse_dtype(dtype))", "pass",
+          RANDOM + "bounds_that_a_dtype_does_not_hold_are_refused_as_in_pytorch["),
+    fault("random-wide-integers-are-of-one-word", "tensor/random.py", "randint",
+          "whole[0] * 2**32 + whole[1]", "whole[0] * 2**32",
+          RANDOM + "integers_beyond_32_bits_are_drawn_on_cpu["),
+    fault("tensor-lines-with-nan-stay-behind", "tensor/counts.py", "_inserted",
+          "place = 0", "pass",
+          "device/test_nonfinite.py::test_distinct_lines_with_nan_stand_where_pytorch_has_them["),
 )

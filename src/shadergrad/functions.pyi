@@ -641,10 +641,16 @@ def eye(
 ) -> Tensor: ...
 def from_numpy(array: np.ndarray) -> Tensor: ...
 def full(
-    size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, out: Any = None
+    size: Any,
+    fill_value: Number,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
 ) -> Tensor: ...
 def full_like(
-    x: TensorBase, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    x: TensorBase, fill_value: Number, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor: ...
 def linspace(
     start: float,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,16 +12,18 @@ import numpy as np
 from .arguments import checked
 from .dtypes import parse_dtype
 from .errors import ArgumentError
-from .tensor import Tensor, rand, sizes_of, where
+from .tensor import Tensor, rand, sizes_of, tensor, where
 
 # by dtype: relative and absolute, as PyTorch's
 TOLERANCES = {
+    "bfloat16": (1.6e-2, 1e-5),
     "float16": (1e-3, 1e-5),
     "float32": (1.3e-6, 1e-5),
     "float64": (1e-7, 1e-7),
     "complex64": (1.3e-6, 1e-5),
     "complex128": (1e-7, 1e-7),
 }
+OLD_TOLERANCES = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}  # of assert_allclose
 
 
 @checked
@@ -59,6 +62,36 @@ def assert_close(
     raise AssertionError(msg(problem) if callable(msg) else problem if msg is None else msg)
 
 
+@checked
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """The older form of assert_close, which PyTorch deprecated: numbers and lists stand for tensors, dtypes may differ, NaN is equal to
+    NaN, and tolerances are larger where none is given.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     sg.testing.assert_allclose([1.0, 2.0], sg.tensor([1.0, 2.0001]))
+    """
+    warnings.warn(
+        "torch.testing.assert_allclose() is deprecated since 1.12. Hint: assert_close(), with check_dtype=False and equal_nan=True.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    x = actual if isinstance(actual, Tensor) else tensor(actual)
+    y = expected if isinstance(expected, Tensor) else tensor(expected, dtype=x.dtype)
+    if rtol is None and atol is None:
+        rtol, atol = (
+            max(pair) for pair in zip(*(OLD_TOLERANCES.get(v.dtype.name, (0.0, 0.0)) for v in (x, y)), strict=True)
+        )
+    assert_close(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
+
+
 def _problem(a: Any, b: Any, *options: Any) -> str | None:
     """What is wrong, or None. The last of the options says where in containers a and b are."""
     where = options[-1]
@@ -80,6 +113,11 @@ def _is_sequence(x: Any) -> bool:
     return isinstance(x, Sequence) and not isinstance(x, str)
 
 
+def _dtype_name(value: Any) -> str:
+    """The name of a value's dtype: bfloat16 too, of which NumPy knows nothing."""
+    return value.dtype.name if isinstance(value, Tensor) else np.asarray(value).dtype.name
+
+
 def _difference(
     a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bool, device: bool, dtype: bool, where: str
 ) -> str | None:
@@ -97,7 +135,7 @@ def _difference(
             return f"The values for attribute 'dtype' do not match{where}: {a.dtype!r} != {b.dtype!r}."
     relative, absolute = rtol, atol
     if relative is None or absolute is None:
-        kinds = [TOLERANCES.get(v.dtype.name, (0.0, 0.0)) for v in (x, y)]
+        kinds = [TOLERANCES.get(_dtype_name(v), (0.0, 0.0)) for v in (a, b)]
         relative, absolute = (max(pair) for pair in zip(*kinds, strict=True))
     near = (
         np.isclose(x, y, relative, absolute, equal_nan)
@@ -158,4 +196,4 @@ def make_tensor(
     return found.requires_grad_() if requires_grad else found
 
 
-__all__ = ["assert_close", "make_tensor"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]

@@ -47,6 +47,14 @@ ARITHMETIC = [
     of_z("log", lambda t, z: (z + 5).log()),
     of_z("sqrt", lambda t, z: (z + 5).sqrt()),
     of_z("sin cos tanh", lambda t, z: [z.sin(), z.cos(), z.tanh()]),
+    of_z("hyperbolic", lambda t, z: [z.sinh(), z.cosh(), z.asinh(), z.acosh(), (z / 3).atanh()]),
+    of_z("inverse", lambda t, z: [z.asin(), z.acos(), (z / 3).atan()]),
+    of_z("exact near 0", lambda t, z: [z.expm1(), z.log1p(), (z * 1e-9).expm1(), (z * 1e-9).log1p()]),
+    of_z("logarithms and roots", lambda t, z: [z.log2(), z.log10(), z.rsqrt()]),
+    of_z("powers", lambda t, z: [z ** 1.5, z ** (2 + 1j), z ** z[0], z ** 3, 2.0 ** z, t.pow(1j, z), z ** -2]),
+    of_z("powers of 0", lambda t, z: [(z * 0) ** z.abs(), (z * 0) ** 2.5, (z * 0) ** 0.0], second=False),
+    of_z("sgn", lambda t, z: [z.sgn(), t.sgn(z * t.tensor([0, 1, 2, 0]))], second=False),
+    of_z("variances", lambda t, z: [z.var(), z.std(1), z.var(0, keepdim=True), z.std(correction=0), *t.var_mean(z), *t.std_mean(z, 1)]),
     of_z("sum and mean", lambda t, z: [z.sum(), z.sum(0), z.mean(1)]),
     of_z("matmul", lambda t, z: z @ z.mT),
     of_z("einsum", lambda t, z: t.einsum("ij,kj->ik", z, z.conj())),
@@ -55,6 +63,13 @@ ARITHMETIC = [
     of_z("where", lambda t, z: t.where(z.real > 0, z, z * 2)),
     of_z("equal", lambda t, z: [z == z, z != z * 2], second=False),
     of_z("isnan", lambda t, z: [(z / 0).isnan(), (z / 0).isfinite()], second=False),
+    of_z("norms", lambda t, z: [z.norm(), z.norm(3, 0), z.norm(1), z.norm(float("inf"), 1)]),
+    of_z("a norm of zeros", lambda t, z: (z * 0).norm(), second=False),
+    of_z("norms of linalg", lambda t, z: [t.linalg.norm(z), t.linalg.vector_norm(z, 3, 0), *(t.linalg.matrix_norm(z, p) for p in ("fro", 1, float("inf")))]),
+    of_z("a count of what is not 0", lambda t, z: z.norm(0), second=False),
+    of_z("distances", lambda t, z: [t.dist(z, z[0] * 2), t.nn.functional.pairwise_distance(z, z.flip(0))]),
+    of_z("vdot", lambda t, z: [t.vdot(z[0], z[1]), z[1].vdot(z[0] * 1j)]),
+    of_z("vecdot", lambda t, z: t.linalg.vecdot(z, z[:1] * 1j, dim=1)),
     of_z("rotary", lambda t, z: t.view_as_real(z * t.polar(t.ones(4, dtype=t.float64), t.arange(4, dtype=t.float64))).flatten(1)),
     Call("angle of real ones", lambda t, a: t.angle(a), (A,), second=False),
 ]  # fmt: skip
@@ -97,6 +112,19 @@ def test_a_complex_leaf_has_pytorchs_gradient() -> None:
     np.testing.assert_allclose(x.grad.numpy(), y.grad.resolve_conj().numpy(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("norm", [2.0, 1.0, 3.0, float("inf")])
+def test_complex_gradients_are_clipped_as_pytorchs(norm: float) -> None:
+    found = []
+    for t in (sg, torch):
+        p, q = t.tensor(A + 1j * B, requires_grad=True), t.tensor(A, requires_grad=True)
+        p.grad, q.grad = t.tensor(B - 2j * A), t.tensor(B)
+        total = t.nn.utils.clip_grad_norm_([p, q], 0.5, norm)
+        found.append([x.numpy() for x in (total, p.grad, q.grad)])
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
 def test_promotion_is_pytorchs() -> None:
     for a in ("int32", "float32", "float64", "complex64", "complex128"):
         for b in ("float32", "float64", "complex64", "complex128"):
@@ -116,6 +144,19 @@ REFUSED: list[tuple[str, Any]] = [
     ("imag of real ones", lambda t: t.imag(t.ones(2))),
     ("view_as_complex of triples", lambda t: t.view_as_complex(t.ones(3))),
     ("complex of integers", lambda t: t.complex(t.ones(2).int(), t.ones(2).int())),
+    (
+        "a square of complex differences as a loss",
+        lambda t: t.nn.functional.mse_loss(t.ones(2), t.ones(2, dtype=t.complex64)),
+    ),
+    (
+        "a smooth loss of complex ones",
+        lambda t: t.nn.functional.smooth_l1_loss(t.ones(2, dtype=t.complex64), t.ones(2, dtype=t.complex64)),
+    ),
+    (
+        "the cosine of complex vectors",
+        lambda t: t.nn.functional.cosine_similarity(t.ones(1, 2), t.ones(1, 2, dtype=t.complex64)),
+    ),
+    ("the hypotenuse of complex ones", lambda t: t.hypot(t.ones(2, dtype=t.complex64), t.ones(2, dtype=t.complex64))),
     ("rfft of complex ones", lambda t: t.fft.rfft(t.ones(2, dtype=t.complex64))),
     ("fft with another norm", lambda t: t.fft.fft(t.ones(2), norm="other")),
     ("fft to nothing", lambda t: t.fft.fft(t.ones(2), n=0)),

@@ -307,3 +307,31 @@ def test_quantiles_of_rows_with_nan_are_nan(device: str) -> None:
     x = np.array([[1, np.nan, 2, 3], [4, 1, 3, 2]], np.float32)
     for q in (0.0, 0.4, 1.0):
         assert_close(sg.tensor(x, device=device).quantile(q, 1), torch.tensor(x).quantile(q, 1), 1e-6, 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "output"),
+    [
+        ((2, 3, 9, 8), (2, 3), (4, 5)),
+        ((3, 9, 9), 2, (1, 1)),
+        ((2, 2, 9, 8, 7), (2, 3, 2), (4, 5, 1)),
+        ((1, 2, 7, 7, 7), 2, 3),
+    ],
+)
+def test_fractional_pooling_is_pytorchs_for_the_same_draws(
+    shape: tuple[int, ...], kernel: Any, output: Any, device: str
+) -> None:
+    rank = 3 if len(shape) == 5 else 2
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(shape).astype(np.float32)
+    draws = rng.random((shape[0] if len(shape) > 3 else 1, shape[-rank - 1], rank)).astype(np.float32)
+    found = []
+    for lib, place in ((sg, device), (torch, "cpu")):
+        x = lib.tensor(values, device=place, requires_grad=True)
+        pool = getattr(lib.nn.functional, f"fractional_max_pool{rank}d")
+        samples = lib.tensor(draws, device=place)
+        best, where = pool(x, kernel, output_size=output, return_indices=True, _random_samples=samples)
+        (best * best).sum().backward()
+        found.append([v.detach().numpy() for v in (best, where, x.grad)])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)

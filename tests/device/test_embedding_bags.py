@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shadergrad as sg
@@ -51,3 +52,26 @@ def test_weights_of_bags_are_of_sums_only(device: str) -> None:
     positions, weights = sg.tensor([[0, 1]], device=device), sg.ones(1, 2, device=device)
     with pytest.raises(NotImplementedError, match="only supported for mode='sum'"):
         F.embedding_bag(positions, sg.ones(2, 2, device=device), mode="mean", per_sample_weights=weights)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_gradients_of_weights_of_positions_are_pytorchs_to_the_last_bit(dtype: str, by_hand: bool) -> None:
+    """Of the function, and of the same sums written out, whose halves are rounded in other places."""
+    rng = np.random.default_rng(0)
+    table, weights, upstream = (rng.standard_normal(n).astype(dtype) * 4 for n in ((5, 2), (6,), (2, 2)))
+
+    def gradients(lib: Any) -> list[Any]:
+        rows, factors = (lib.tensor(a, requires_grad=True) for a in (table, weights))
+        positions = lib.tensor([3, 1, 1, 1, 4, 0])
+        if by_hand:
+            each = rows.index_select(0, positions) * factors.unsqueeze(1)
+            bags = lib.stack([each[:3].sum(0), each[3:].sum(0)])
+        else:
+            bags = lib.nn.functional.embedding_bag(
+                positions, rows, lib.tensor([0, 3]), mode="sum", per_sample_weights=factors
+            )
+        bags.backward(lib.tensor(upstream))
+        return factors.grad.tolist()
+
+    assert gradients(sg) == gradients(torch)

@@ -125,6 +125,54 @@ def test_a_wrong_second_derivative_is_found() -> None:
         gradgradcheck(cut.apply, double(2))
 
 
+COMPLEX: dict[str, Callable[[Any, Any], Any]] = {
+    "to complex": lambda z, x: z * z.conj() * z.exp() * x,
+    "to real": lambda z, x: z.abs() + x,
+    "to parts": lambda z, x: (z.real * x, z.imag),
+    "of real": lambda z, x: (x * 1j).exp() / z,
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_gradients_of_complex_numbers_are_checked_as_those_of_pairs(name: str) -> None:
+    z = sg.tensor([1 + 2j, -0.5 + 0.25j], dtype=sg.complex128, requires_grad=True)
+    assert gradcheck(COMPLEX[name], [z, double(2)], check_forward_ad=True)
+    assert gradgradcheck(COMPLEX[name], [z, double(2)], check_fwd_over_rev=True)
+
+
+def test_a_gradient_that_is_not_conjugated_is_found() -> None:
+    def forward(ctx: Any, z: sg.Tensor) -> sg.Tensor:
+        ctx.save_for_backward(z)
+        return z * z
+
+    def backward(ctx: Any, g: sg.Tensor) -> sg.Tensor:
+        return g * 2 * ctx.saved_tensors[0]
+
+    z = sg.tensor([1 + 2j], dtype=sg.complex128, requires_grad=True)
+    assert gradcheck(function(forward, backward).apply, z, raise_exception=False) is False
+    assert gradcheck(function(forward, lambda ctx, g: g * 2 * ctx.saved_tensors[0].conj()).apply, z)
+
+
+def test_forward_derivatives_are_checked_where_asked() -> None:
+    """A backward pass that is cut gives right gradients, and no forward derivative."""
+    cut = function(lambda ctx, x: x * 3, lambda ctx, g: g.detach() * 3)
+    assert gradcheck(cut.apply, double(2))
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+        gradcheck(cut.apply, double(2), check_forward_ad=True)
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+        gradcheck(cut.apply, double(2), check_forward_ad=True, check_backward_ad=False)
+    assert gradcheck(square_with(3.0).apply, double(2), check_forward_ad=True, check_backward_ad=False, rtol=0.6)
+
+
+def test_pytorchs_further_modes_are_taken_or_refused() -> None:
+    assert gradcheck(lambda x: x.exp(), double(2), fast_mode=True, check_undefined_grad=False, check_grad_dtypes=True)
+    assert gradgradcheck(lambda x: x.exp(), double(2), gen_non_contig_grad_outputs=True, fast_mode=True)
+    with pytest.raises(ValueError, match="batched gradients cannot be checked"):
+        gradcheck(lambda x: x.exp(), double(2), check_batched_grad=True)
+    with pytest.raises(ValueError, match="at least one of check_forward_ad or check_backward_ad"):
+        gradcheck(lambda x: x.exp(), double(2), check_backward_ad=False)
+
+
 def test_inputs_that_cannot_be_checked_are_named() -> None:
     with pytest.raises(ValueError, match="expects at least one input tensor to require gradient"):
         gradcheck(lambda x: x, sg.ones(2))

@@ -81,3 +81,23 @@ def test_ordinary_arithmetic_hides_nothing() -> None:
     x, y = sg.tensor(np.ones(7, np.float32)), sg.tensor(np.full(7, 2, np.float32))
     plan, _ = compile_graph(Capture([((x * y + x) * 0.1 - y / x + (x + y) + x)._node]).graph(), PORTABLE)
     assert "wid.z" not in plan.kernels[0].source
+
+
+@pytest.mark.parametrize("shape", [(6,), (16,), (7, 2), (16, 3), (2, 9)])
+@pytest.mark.parametrize("seed", range(5))
+def test_distinct_lines_with_nan_stand_where_pytorch_has_them(shape: tuple[int, ...], seed: int) -> None:
+    """Each is distinct, and is neither below nor above another line where the two differ in NaN alone."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 3, shape).astype(np.float32)
+    x[rng.random(shape) < 0.3] = np.nan
+    axis = 1 if shape[0] == 2 else 0
+    ours, theirs = (lib.unique(lib.tensor(x), return_inverse=True, return_counts=True, dim=axis) for lib in (sg, torch))
+    for found, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def test_of_many_distinct_lines_those_with_nan_come_last() -> None:
+    x = np.append(np.arange(20.0), [np.nan, np.nan])[::-1].copy()
+    values, inverse = sg.unique(sg.tensor(x), return_inverse=True, dim=0)
+    np.testing.assert_array_equal(values.numpy(), np.append(np.arange(20.0), [np.nan, np.nan]))
+    np.testing.assert_array_equal(values.numpy()[inverse.numpy()], x)

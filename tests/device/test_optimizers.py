@@ -358,7 +358,7 @@ def test_hyperparameters_that_make_no_sense_are_refused_in_pytorchs_words(kind: 
         (lambda p: optim.Muon(p, ns_coefficients=cast(Any, (1.0, 2.0))), "exactly 3 values"),
         (lambda p: optim.LBFGS([{"params": p}, {"params": []}]), "LBFGS doesn't support per-parameter options"),
         (lambda p: optim.LBFGS(p, line_search_fn="golden"), "only 'strong_wolfe' is supported"),
-        (lambda p: optim.RAdam(p, differentiable=True), "differentiable=True is not supported"),
+        (lambda p: optim.RAdam([p[0] * 1]), "can't optimize a non-leaf Tensor"),
         (lambda p: cast(Any, optim.RAdam)(p, nesterov=True), "unexpected keyword argument 'nesterov'"),
         (lambda p: optim.RAdam(p[0]), "params argument given to the optimizer should be an iterable of Tensors"),
         (lambda p: optim.RAdam([p]), "optimizer can only optimize Tensors, but one of the params is list"),
@@ -382,6 +382,40 @@ def test_pytorchs_choices_of_implementation_are_taken() -> None:
     for kind in ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adagrad", "RMSprop", "Adadelta"):
         optimizer = getattr(optim, kind)(p, foreach=True, capturable=True)
         assert "foreach" not in optimizer.param_groups[0]
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind not in (*BY_CLOSURE, "Muon")]
+)  # which PyTorch has not either
+def test_a_differentiable_step_passes_gradients_on(kind: str) -> None:
+    """To the parameter, to its gradient and to the state, as finite differences say."""
+    rng = np.random.default_rng(3)
+    p, gradient = (sg.tensor(rng.standard_normal(3), requires_grad=True) for _ in range(2))
+
+    def step(p: sg.Tensor, gradient: sg.Tensor) -> Any:
+        moved = p.clone()
+        optimizer = getattr(optim, kind)([moved], lr=0.1, differentiable=True)
+        for factor in (1.0, 0.5):  # the second step reads the state that the first one left
+            moved.grad = gradient * factor
+            optimizer.step()
+        return moved
+
+    assert sg.autograd.gradcheck(step, (p, gradient), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adagrad", "Adadelta", "RAdam", "RMSprop"])
+def test_a_differentiable_step_has_pytorchs_gradients(kind: str) -> None:
+    found = []
+    for t in (sg, torch):
+        w, gradient = (t.tensor(a, dtype=t.float64, requires_grad=True) for a in ([1.0, -2.0], [0.5, 0.25]))
+        rate: Any = t.tensor(0.1, dtype=t.float64, requires_grad=True) if kind == "SGD" else 0.1
+        p: Any = w.clone()
+        p.grad = gradient
+        getattr(t.optim, kind)([p], lr=rate, differentiable=True).step()
+        (p * p).sum().backward()
+        found.append([x.grad.numpy() for x in (w, gradient, *([rate] if kind == "SGD" else []))])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 def test_step_runs_a_closure_first_and_returns_its_loss(device: str) -> None:

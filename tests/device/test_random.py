@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import shadergrad as sg
 from cases import threefry_reference
@@ -320,9 +321,61 @@ def test_float64_random_numbers_on_cpu() -> None:
     assert_same_bits(x.float(), sg.rand(5).numpy())
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [(-(2**63), 2**63 - 1), (-(2**40), 2**50), (2**40, 2**40 + 5), (0, 2**32), (-(2**31), 2**31)]
+)
+def test_integers_beyond_32_bits_are_drawn_on_cpu(low: int, high: int) -> None:
+    sg.manual_seed(0)
+    drawn = sg.randint(low, high, (1000,), dtype=sg.int64).tolist()
+    assert low <= min(drawn)
+    assert max(drawn) < high
+    tenths = np.bincount([(x - low) * 5 // (high - low) for x in drawn], minlength=5)
+    assert tenths.min() > 150, tenths  # 200 are expected in each fifth: four deviations
+    assert sg.randint(low, high, (2,)).dtype is (sg.int32 if high - low == 2**32 and low else sg.int64)
+    assert len({x & 0xFFFF for x in drawn}) > (4 if high - low < 10 else 900)  # the low bits are random too
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [
+        (0, 257, "uint8"),
+        (-1, 5, "uint8"),
+        (-1, 2, "bool"),
+        (0, 2**31 + 1, "int32"),
+        (0, 70000, "float16"),
+        (-129, 0, "int8"),
+    ],
+)
+def test_bounds_that_a_dtype_does_not_hold_are_refused_as_in_pytorch(low: int, high: int, dtype: str) -> None:
+    for t in (sg, torch):
+        with pytest.raises(RuntimeError, match=r"(from|to - 1) is out of bounds for"):
+            t.randint(low, high, (2,), dtype=getattr(t, dtype))
+    if high > 0 and dtype != "int32":
+        with pytest.raises(sg.DTypeError, match="is out of bounds for"):
+            sg.zeros(2, dtype=getattr(sg, dtype)).random_(low, high)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_random_whole_numbers_are_those_that_a_dtype_holds(dtype: str, device: str) -> None:
+    kind = getattr(sg, dtype)
+    if dtype == "float64" and device != "cpu":
+        kind = sg.float32
+    drawn = sg.zeros(200, dtype=kind, device=device).random_().float().tolist()
+    assert max(drawn) <= 2 / sg.finfo(kind).eps
+    assert len(set(drawn)) > 50
+    assert all(x == int(x) for x in drawn)
+
+
+def test_integers_beyond_32_bits_are_refused_on_webgpu(webgpu: str) -> None:
+    with pytest.raises(sg.DTypeError, match="randint"):
+        sg.randint(0, 2**40, (2,), device=webgpu)
+
+
 def test_bad_requests_are_refused() -> None:
     with pytest.raises(sg.ShapeError, match="from=3 >= to=3"):
         sg.randint(3, 3, (2,))
+    with pytest.raises(sg.DTypeError, match="do not fit int64"):
+        sg.randint(0, 2**63 + 1, (2,))
     with pytest.raises(sg.DTypeError, match="randint"):
         sg.rand(3, dtype=sg.int32)
 

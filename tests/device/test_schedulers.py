@@ -375,7 +375,8 @@ def test_momentum_is_not_cycled_where_there_is_none() -> None:
 def test_a_scheduler_stepped_before_its_optimizer_warns() -> None:
     _, optimizer = made()
     scheduler = schedulers.StepLR(optimizer, 3)
-    with pytest.warns(UserWarning, match=r"Detected call of `lr_scheduler\.step\(\)` before `optimizer\.step\(\)`"):
+    said = r"Detected call of `lr_scheduler\.step\(\)` before `optimizer\.step\(\)`.*#how-to-adjust-learning-rate"
+    with pytest.warns(UserWarning, match=said):
         scheduler.step()
     _, optimizer = made()
     scheduler = schedulers.StepLR(optimizer, 3)

@@ -26,7 +26,8 @@ LINES = [
     "x.type()", "x.type(t.float64)", "x.type('torch.LongTensor')", "x.type(t.LongTensor)", "i.type()", "x.is_cuda", "x.double().type()",
     "t.FloatTensor([1, 2])", "t.LongTensor([1, 2])", "t.BoolTensor([True])", "t.DoubleTensor(2, 3).shape == (2, 3)",
     "tuple(t.Tensor(2, 3).shape)", "tuple(t.Tensor().shape)", "x.new([1, 2])", "tuple(x.new(2, 3).shape)", "x.get_device()",
-    "x.half().float()", "x.byte()", "x.nbytes", "x.itemsize", "x.is_sparse",  "t.is_nonzero(x[0])",
+    "x.half().float()", "x.byte()", "x.nbytes", "x.itemsize", "x.is_sparse", "x.is_sparse_csr", "t.is_nonzero(x[0])",
+    "x.to_dense()", "x.to_dense() is x", "x.to_dense(dtype=t.float64).dtype == t.float64", "x.to_dense(masked_grad=True)",
     "t.result_type(i, 1.5) == t.float32", "t.promote_types(t.int32, t.float64) == t.float64", "t.can_cast(t.float32, t.int32)",
     "t.is_same_size(x, i)", "t.device('cpu', 0).type", "t.device(type='cpu').type", "t.get_default_dtype() == t.float32",
     "t.cuda.is_available()", "t.cuda.device_count()", "t.backends.mps.is_available()", "t.is_complex(x)", "t.numel(x)",
@@ -252,6 +253,34 @@ def test_assert_close_is_pytorchs(a: Any, b: Any, options: dict[str, Any]) -> No
         return True
 
     assert verdict(sg) == verdict(torch)
+
+
+def is_close(lib: Any, name: str, dtype: str, apart: float) -> bool:
+    kind = getattr(lib, dtype)
+    x = lib.tensor([128.0, 200.0], dtype=kind)
+    try:
+        getattr(lib.testing, name)(x, (x.double() * (1 + apart)).to(kind))
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore:.*assert_allclose")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["assert_close", "assert_allclose"])
+def test_values_are_close_within_pytorchs_tolerances_of_the_dtype(name: str, dtype: str) -> None:
+    distances = [0.0, *np.geomspace(1e-9, 0.1, 60).tolist()]
+    ours, theirs = ([is_close(lib, name, dtype, apart) for apart in distances] for lib in (sg, torch))
+    assert ours == theirs
+    assert len(set(ours)) == 2
+
+
+def test_the_older_comparison_takes_lists_and_warns() -> None:
+    for lib in (sg, torch):
+        with pytest.warns(FutureWarning, match="deprecated"):
+            lib.testing.assert_allclose(lib.tensor([1.0, float("nan")]), [1.00001, float("nan")])
+        with pytest.warns(FutureWarning), pytest.raises(AssertionError):
+            lib.testing.assert_allclose([1.0], [2.0])
 
 
 def test_assert_close_says_where() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -180,17 +181,67 @@ def test_an_element_cannot_be_deleted() -> None:
             del t.arange(3)[0]
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "Adadelta", "RMSprop", "NAdam", "Rprop", "LBFGS"])
-def test_complex_parameters_are_optimised_as_pytorch_does_or_refused(name: str) -> None:
-    """The square of a complex gradient is not that of its parts."""
-    if name != "SGD":
-        with pytest.raises(ValueError, match="complex parameters are not supported"):
-            getattr(sg.optim, name)([sg.tensor([1.0 + 2.0j], requires_grad=True)], lr=0.1)
-        return
+COMPLEX_RULES: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    ("Adam", {"weight_decay": 0.1, "amsgrad": True}),
+    ("AdamW", {}),
+    ("Adagrad", {"lr": 0.1, "initial_accumulator_value": 0.1}),
+    ("Adadelta", {"weight_decay": 1.0}),
+    ("RMSprop", {"centered": True, "momentum": 0.1}),
+    ("RAdam", {}),
+    ("Adamax", {}),
+    ("Rprop", {"maximize": True}),
+    ("LBFGS", {"lr": 0.1, "max_iter": 4}),
+]
+
+
+@pytest.mark.parametrize("shape", [(2, 3), ()])
+@pytest.mark.parametrize(("name", "options"), COMPLEX_RULES, ids=[name for name, _ in COMPLEX_RULES])
+def test_a_complex_parameter_is_optimised_as_pytorch_does(
+    name: str, options: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    """As pairs of real numbers: the square of a complex gradient is not that of its parts. The state is complex, and goes on when loaded."""
+    rng = np.random.default_rng(0)
+    start, factors = (rng.standard_normal((*n, 2)).view(np.complex128).reshape(n) for n in (shape, (4, *shape)))
+    results, dtypes = [], []
+    for t in (sg, torch):
+        w: Any = t.tensor(start, requires_grad=True)
+        optimizer: Any = getattr(t.optim, name)([w], **options)
+        for k, factor in enumerate(factors):
+
+            def closure(t: Any = t, w: Any = w, factor: Any = factor) -> Any:
+                w.grad = None
+                loss = ((w * t.tensor(factor)).real + (w * w.conj()).real / 2).sum()
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+            if k == 1:
+                saved = copy.deepcopy(optimizer.state_dict())
+                optimizer = getattr(t.optim, name)([w], **options)
+                optimizer.load_state_dict(saved)
+        results.append(w.detach().numpy())
+        state = optimizer.state[w].items()
+        dtypes.append({k: v.dtype.is_complex for k, v in state if hasattr(v, "dtype") and tuple(v.shape) == shape})
+    np.testing.assert_allclose(*results, rtol=1e-9)
+    assert dtypes[0] == dtypes[1]
+
+
+@pytest.mark.parametrize("name", ["Muon", "Adafactor"])
+def test_rules_for_whole_matrices_refuse_complex_parameters(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} does not support complex parameters"):
+        getattr(sg.optim, name)([sg.ones(2, 2, dtype=sg.complex64).requires_grad_()])
+
+
+@pytest.mark.parametrize("value", [1 + 2j, 3, 2.5, True])
+@pytest.mark.parametrize("is_tensor", [False, True])
+def test_full_has_the_dtype_of_its_number(value: complex, is_tensor: bool) -> None:
     results = []
     for t in (sg, torch):
-        w = t.tensor([1.0 + 2.0j, -1.0 + 0.5j], dtype=t.complex128, requires_grad=True)
-        (w * w.conj()).real.sum().backward()
-        t.optim.SGD([w], lr=0.1, momentum=0.9).step()
-        results.append(w.detach().numpy())
-    np.testing.assert_allclose(*results)
+        made = t.full((2,), t.tensor(value) if is_tensor else value)
+        results.append((str(made.dtype).rpartition(".")[2], made.tolist()))
+    (kind, ours), (its_kind, theirs) = results
+    assert kind == ("int32" if its_kind == "int64" else its_kind)
+    assert ours == theirs
+    with pytest.raises(sg.DTypeError, match="complex numbers are no float32"):
+        sg.full_like(sg.ones(2), 1j)

@@ -1,7 +1,8 @@
 """Derivatives against finite differences.
 
-In: a function of tensors, and tensors that require grad, float64 on the cpu device. Out: True, or a GradcheckError that
-shows both Jacobians. The check moves every element of every input a little up and down, so keep the inputs small.
+In: a function of tensors, and tensors that require grad, float64 or complex128 on the cpu device. Out: True, or a GradcheckError that
+shows both Jacobians. The check moves every element of every input a little up and down, so keep the inputs small. A complex number
+counts as two elements, its parts.
 Reference: https://pytorch.org/docs/stable/notes/gradcheck.html
 """
 
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import float64
+from ..dtypes import complex128, float64
 from ..errors import AutogradError
 from ..graph.node import grad_mode
 from ..tensor import Tensor
@@ -34,6 +35,14 @@ def gradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Compare the backward pass of `func` with central differences.
 
@@ -43,14 +52,27 @@ def gradcheck(
     eps: the step of the differences.
     nondet_tol: the largest difference between two backward passes.
     raise_exception: raise GradcheckError instead of returning False.
-    Raises GradArgumentError (a ValueError) if no input requires grad.
+    check_forward_ad, check_backward_ad: compare forward derivatives, as `func.jvp` computes them, and the backward pass.
+    fast_mode, check_undefined_grad, check_grad_dtypes, masked: change nothing. Whole Jacobians are compared, which is stricter; no gradient is
+    undefined or sparse, and each has its input's dtype.
+    Raises GradArgumentError (a ValueError) if no input requires grad, neither way is to be checked, or batched gradients are, which there
+    are not.
 
     >>> x = sg.tensor([1.0, 2.0], dtype=sg.float64, requires_grad=True)
     >>> sg.autograd.gradcheck(lambda x: x * x, x)
     True
     """
+    if check_batched_grad or check_batched_forward_grad:
+        raise GradArgumentError(
+            "gradcheck: batched gradients cannot be checked, for gradients are computed one by one."
+        )
+    if not (check_forward_ad or check_backward_ad):
+        raise GradArgumentError(
+            "Expected at least one of check_forward_ad or check_backward_ad to be True, but got neither."
+        )
+    ways = ([_backward, _backward] if check_backward_ad else []) + ([_forward] if check_forward_ad else [])
     try:
-        _check(func, [inputs] if isinstance(inputs, Tensor) else list(inputs), eps, atol, rtol, nondet_tol)
+        _check(func, [inputs] if isinstance(inputs, Tensor) else list(inputs), ways, eps, atol, rtol, nondet_tol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -66,12 +88,22 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """gradcheck of the gradients of `func`, as functions of `inputs` and `grad_outputs`.
 
     grad_outputs: a cotangent for each output that requires grad; by default random numbers.
+    check_fwd_over_rev, check_rev_over_rev: compare forward derivatives of the gradients, and their backward pass. Other arguments: as for
+    gradcheck.
 
     >>> x = sg.tensor([1.0, 2.0], dtype=sg.float64, requires_grad=True)
     >>> sg.autograd.gradgradcheck(lambda x: x * x * x, x)
@@ -80,10 +112,7 @@ def gradgradcheck(
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     if grad_outputs is None:
         rng = np.random.default_rng(0)
-        cotangents = [
-            Tensor(rng.standard_normal(tuple(y.shape)), dtype=y.dtype, device=y.device, requires_grad=True)
-            for y in _outputs(func, given)
-        ]
+        cotangents = [_shaped(rng.standard_normal(_size(y)), y).requires_grad_() for y in _outputs(func, given)]
     else:
         cotangents = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
 
@@ -101,11 +130,23 @@ def gradgradcheck(
         rtol=rtol,
         raise_exception=raise_exception,
         nondet_tol=nondet_tol,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
     )
 
 
+Jacobians = list[list[np.ndarray]]  # by output and input, each (elements of the input, elements of the output)
+
+
 def _check(
-    func: Callable[..., Any], inputs: list[Any], eps: float, atol: float, rtol: float, nondet_tol: float
+    func: Callable[..., Any],
+    inputs: list[Any],
+    ways: Sequence[Callable[[Sequence[Tensor], Sequence[Tensor]], Jacobians]],
+    eps: float,
+    atol: float,
+    rtol: float,
+    nondet_tol: float,
 ) -> None:
     wanted = [k for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not wanted:
@@ -113,9 +154,9 @@ def _check(
             "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
         )
     for k in wanted:
-        if inputs[k].dtype is not float64:
+        if inputs[k].dtype not in (float64, complex128):
             warnings.warn(
-                f"Input #{k} requires gradient and is not a double precision floating point. This check will likely fail if "
+                f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will likely fail if "
                 "all the inputs are not of double precision. Hint: float64 lives on the cpu device.",
                 stacklevel=4,
             )
@@ -123,20 +164,20 @@ def _check(
     if not outputs:
         _check_constant(func, inputs, wanted, eps, atol)
         return
-    analytical = _analytical(outputs, [inputs[k] for k in wanted])
-    again = _analytical(outputs, [inputs[k] for k in wanted])
+    computed = [way(outputs, [inputs[k] for k in wanted]) for way in ways]
     places = [j for j, y in enumerate(_listed(func(*inputs))) if isinstance(y, Tensor) and y.requires_grad]
     for i, k in enumerate(wanted):
         numerical = _numerical(func, inputs, k, places, eps)
         for j, place in enumerate(places):
-            a, n = analytical[j][i], numerical[j]
-            if np.abs(a - again[j][i]).max(initial=0.0) > nondet_tol:
+            found = [jacobians[j][i] for jacobians in computed]
+            if ways[:2] == [_backward, _backward] and np.abs(found[0] - found[1]).max(initial=0.0) > nondet_tol:
                 raise GradcheckError(
                     f"Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
-                    f"different values, for output {place} with respect to input {k}:\n{a}\n{again[j][i]}"
+                    f"different values, for output {place} with respect to input {k}:\n{found[0]}\n{found[1]}"
                 )
-            if not np.allclose(a, n, rtol, atol, equal_nan=True):
-                raise GradcheckError(_mismatch(place, k, n, a))
+            for analytical in found:
+                if not np.allclose(analytical, numerical[j], rtol, atol, equal_nan=True):
+                    raise GradcheckError(_mismatch(place, k, numerical[j], analytical))
 
 
 def _mismatch(output: int, argument: int, numerical: np.ndarray, analytical: np.ndarray) -> str:
@@ -159,19 +200,55 @@ def _outputs(func: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
         return [y for y in _listed(func(*inputs)) if isinstance(y, Tensor) and y.requires_grad]
 
 
-def _analytical(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[list[np.ndarray]]:
-    """Jacobians by output and input, each (elements of the input, elements of the output), by a backward pass for each
-    element of an output."""
+def _size(x: Tensor) -> int:
+    return x.numel() * (2 if x.dtype.is_complex else 1)
+
+
+def _flat(x: Tensor) -> np.ndarray:
+    """The elements, float64, in one axis: of complex ones the parts."""
+    values = x.detach().numpy().reshape(-1)
+    return values.astype(np.complex128).view(np.float64) if x.dtype.is_complex else values.astype(np.float64)
+
+
+def _shaped(values: np.ndarray, like: Tensor) -> Tensor:
+    """A tensor like another of the numbers that `_flat` gives."""
+    whole = values.view(np.complex128) if like.dtype.is_complex else values
+    return Tensor(whole.reshape(like.shape), dtype=like.dtype, device=like.device)
+
+
+def _unit(like: Tensor, element: int) -> Tensor:
+    values = np.zeros(_size(like))
+    values[element] = 1.0
+    return _shaped(values, like)
+
+
+def _backward(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Jacobians:
+    """By a backward pass for each element of an output."""
     found = []
     for y in outputs:
-        jacobians = [np.zeros((x.numel(), y.numel())) for x in inputs]
-        for column in range(y.numel()):
-            unit = np.zeros(y.numel())
-            unit[column] = 1.0
-            u = Tensor(unit.reshape(y.shape), dtype=y.dtype, device=y.device)
-            for jacobian, g in zip(jacobians, grad(y, inputs, u, retain_graph=True, allow_unused=True), strict=True):
+        jacobians = [np.zeros((_size(x), _size(y))) for x in inputs]
+        for column in range(_size(y)):
+            gradients = grad(y, inputs, _unit(y, column), retain_graph=True, allow_unused=True)
+            for jacobian, g in zip(jacobians, gradients, strict=True):
                 if g is not None:
-                    jacobian[:, column] = g.detach().numpy().reshape(-1)
+                    jacobian[:, column] = _flat(g)
+        found.append(jacobians)
+    return found
+
+
+def _forward(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Jacobians:
+    """By a forward derivative for each element of an input: the derivative of the backward pass by its vector."""
+    found = []
+    for y in outputs:
+        u = _shaped(np.zeros(_size(y)), y).requires_grad_()
+        jacobians = [np.zeros((_size(x), _size(y))) for x in inputs]
+        for jacobian, g in zip(jacobians, grad(y, inputs, u, create_graph=True, allow_unused=True), strict=True):
+            if g is None or not g.requires_grad:  # the output does not depend on the input
+                continue
+            for row in range(_size(g)):
+                (moved,) = grad(g, [u], _unit(g, row), retain_graph=True, allow_unused=True)
+                if moved is not None:
+                    jacobian[row] = _flat(moved)
         found.append(jacobians)
     return found
 
@@ -182,27 +259,27 @@ def _numerical(
     """The Jacobians of the outputs at `places` by one input, by central differences."""
     x = inputs[argument]
     memory = x.detach()
-    start = memory.numpy().copy()
+    start = _flat(memory).copy()
 
     def moved(element: int, by: float) -> list[np.ndarray]:
-        values = start.reshape(-1).copy()
+        values = start.copy()
         values[element] += by
-        shifted = Tensor(values.reshape(start.shape), dtype=x.dtype, device=x.device, requires_grad=True)
+        shifted = _shaped(values, x).requires_grad_()
         if is_one_place_each:  # in place: the function may read the tensor itself, such as the weight of a module
             memory.copy_(shifted.detach())
             shifted = x
         outputs = _listed(func(*inputs[:argument], shifted, *inputs[argument + 1 :]))
-        return [outputs[p].detach().numpy().reshape(-1).astype(np.float64) for p in places]
+        return [_flat(outputs[p]) for p in places]
 
     is_one_place_each = not overlaps(tuple(x.shape), x.stride())
     try:
         rows = [
             [(up - down) / (2 * eps) for up, down in zip(moved(k, eps), moved(k, -eps), strict=True)]
-            for k in range(x.numel())
+            for k in range(_size(x))
         ]
     finally:
         if is_one_place_each:
-            memory.copy_(Tensor(start, dtype=x.dtype, device=x.device))
+            memory.copy_(_shaped(start, x))
     if not rows:
         return [np.zeros((0, 0)) for _ in places]
     return [np.stack([row[j] for row in rows]) for j in range(len(places))]
@@ -212,7 +289,7 @@ def _check_constant(
     func: Callable[..., Any], inputs: list[Any], wanted: Sequence[int], eps: float, atol: float
 ) -> None:
     """Checks that outputs without gradients do not change."""
-    places = [j for j, y in enumerate(_listed(func(*inputs))) if isinstance(y, Tensor) and y.is_floating_point()]
+    places = [j for j, y in enumerate(_listed(func(*inputs))) if isinstance(y, Tensor) and y.dtype.category >= 2]
     for k in wanted:
         for j, numerical in zip(places, _numerical(func, inputs, k, places, eps), strict=True):
             if np.abs(numerical).max(initial=0.0) > atol:

@@ -361,12 +361,12 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 @checked_with_out
 @policy("vecdot")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """The sums of products along an axis; the two broadcast.
+    """The sums of products along an axis; the two broadcast. x is conjugated where it is complex.
 
     >>> sg.linalg.vecdot(sg.tensor([1.0, 2.0]), sg.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    return (x * y).sum(dim)
+    return ((x.conj() if x.dtype.is_complex else x) * y).sum(dim)  # type: ignore[attr-defined]
 
 
 @checked_with_out

@@ -16,13 +16,15 @@ from .arguments import check_floating, check_matrices
 from .factorizations import SingularValues, SymmetricEigenvalues
 from .solving import Inverse
 
-MATRIX_ORDERS = ("fro", "nuc", math.inf, -math.inf, 1, -1, 2, -2)
+SPECTRAL = ("nuc", 2, -2)  # of singular values, which real matrices alone have here
+MATRIX_ORDERS = ("fro", math.inf, -math.inf, 1, -1, *SPECTRAL)
 
 
 def _converted(what: str, x: Tensor, dtype: Any) -> Tensor:
     if dtype is None:
-        check_floating(what, x)
-        return x
+        if not x.dtype.is_complex:
+            check_floating(what, x)
+        return x.abs() if x.dtype.is_complex else x
     kind = parse_dtype(dtype)
     if not kind.is_floating_point:
         raise DTypeError(f"{what}: dtype should be floating point, but got {kind!r}.")
@@ -41,8 +43,7 @@ def vector_norm(
 ) -> Tensor:
     """The norm of vectors along `dim`, an axis, several, or None for all: (sum |x|^ord)^(1 / ord).
 
-    ord: a number, inf (the largest |x|), -inf (the smallest) or 0 (how many are not 0). Raises DTypeError for what is not
-    floating, ShapeError for ord below 0 of nothing.
+    ord: a number, inf (the largest |x|), -inf (the smallest) or 0 (how many are not 0). Raises DTypeError for integers, ShapeError for ord below 0 of nothing.
 
     >>> sg.linalg.vector_norm(sg.tensor([3.0, 4.0]))
     tensor(5.)
@@ -82,7 +83,8 @@ def matrix_norm(
     tensor(6.)
     """
     what = "linalg.matrix_norm"
-    check_matrices(what, A) if dtype is None else None
+    if dtype is None and (ord in SPECTRAL or not A.dtype.is_complex):
+        check_matrices(what, A)
     x = _converted(what, A, dtype)
     if x.ndim < 2:
         raise ShapeError(f"{what}: The input tensor A must have at least 2 dimensions.")
@@ -91,7 +93,7 @@ def matrix_norm(
         raise ShapeError(f"{what}: Order {ord} not supported.")
     if ord == "fro":
         return vector_norm(x, 2, (rows, columns), keepdim)
-    if ord in ("nuc", 2, -2):
+    if ord in SPECTRAL:
         values = SingularValues()(x.movedim((rows, columns), (-2, -1)))
         found = values.sum(-1) if ord == "nuc" else _extreme(values, -1, ord)
         if not keepdim:

@@ -35,6 +35,7 @@ class Adafactor(Optimizer):
 
     slots = ("row_var", "col_var", "variance")
     scalars = ("step",)
+    takes_complex = False
 
     def __init__(
         self,

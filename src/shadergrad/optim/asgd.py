@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
+from ..dtypes import DType
 from ..tensor import Tensor, where
-from .optimizer import Implementation, Optimizer, ParamGroup
+from .optimizer import Implementation, Optimizer, ParamGroup, scalar_dtype
 
 
 class ASGD(Optimizer):
@@ -49,6 +50,9 @@ class ASGD(Optimizer):
 
     def shape_of(self, name: str, p: Tensor) -> tuple[int, ...] | None:
         return tuple(p.shape) if name == "ax" else ()
+
+    def dtype_of(self, name: str, p: Tensor) -> DType:
+        return super().dtype_of(name, p) if name == "ax" else scalar_dtype(p)
 
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
         eta, mean, step, rate = state["eta"], state["ax"], state["step"], group.rate(p)

@@ -18,6 +18,7 @@ from ..errors import CompileError
 from ..graph.node import grad_mode
 from ..tensor import Tensor, cat, flush, stack, zeros
 from .optimizer import Optimizer, OptimizerError, ParamGroup, as_array
+from .state import pairs_of
 
 LISTS = ("old_dirs", "old_stps", "ro")  # the state's names, as PyTorch's
 TENSORS = ("d", "H_diag", "prev_flat_grad")
@@ -124,7 +125,7 @@ class LBFGS(Optimizer):
             ]
             if slope > -group["tolerance_change"]:
                 break
-            origin = [p.detach().clone() for p in group["params"]]
+            origin = [p.detach().clone() for p in self._parts()]
             if group["line_search_fn"] is not None:
                 along = partial(self._trial, closure, origin, direction)
                 start = Trial(0.0, loss, slope, steepest, gradient)
@@ -191,20 +192,26 @@ class LBFGS(Optimizer):
     def _loss(self, closure: Callable[[], Any]) -> Tensor:
         with grad_mode(True):
             loss = closure()
-        return loss.detach() if isinstance(loss, Tensor) else scalar(float(loss), self.param_groups[0]["params"][0])
+        return loss.detach() if isinstance(loss, Tensor) else scalar(float(loss), self._parts()[0])
+
+    def _parts(self) -> list[Tensor]:
+        """The parameters, complex ones as pairs of real numbers."""
+        return [pairs_of(p) for p in self.param_groups[0]["params"]]
 
     def _gradient(self) -> Tensor:
         pieces = []
-        for p in self.param_groups[0]["params"]:
+        for p, part in zip(self.param_groups[0]["params"], self._parts(), strict=True):
             grad = p.grad
-            pieces.append(zeros(p.numel(), dtype=p.dtype, device=p.device) if grad is None else grad.reshape(-1))
+            pieces.append(
+                zeros(part.numel(), dtype=part.dtype, device=p.device) if grad is None else pairs_of(grad).reshape(-1)
+            )
         return cat(pieces)
 
     def _move(self, origin: list[Tensor], length: float, direction: Tensor) -> None:
         """Put the parameters at origin + length * direction."""
         step = direction * scalar(length, direction)
         offset = 0
-        for p, before in zip(self.param_groups[0]["params"], origin, strict=True):
+        for p, before in zip(self._parts(), origin, strict=True):
             p.copy_(before + step[offset : offset + p.numel()].reshape(p.shape))
             offset += p.numel()
 
@@ -212,7 +219,7 @@ class LBFGS(Optimizer):
 
     def load_state(self, p: Tensor, saved: dict[str, Any], group: ParamGroup) -> None:
         def tensor(value: Any) -> Tensor:
-            return Tensor(as_array(value), dtype=p.dtype, device=p.device)
+            return Tensor(as_array(value), dtype=pairs_of(p).dtype, device=p.device)
 
         state: dict[str, Any] = {}
         for name, value in saved.items():

@@ -35,6 +35,7 @@ class Muon(Optimizer):
     """
 
     slots = ("momentum_buffer",)
+    takes_complex = False
 
     def __init__(
         self,

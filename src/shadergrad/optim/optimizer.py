@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from ..drive import tracing
 from ..drive.tracing import current
+from ..dtypes import DType
 from ..errors import CompileError
 from ..graph.node import grad_mode, mode
 from ..run.step import CompiledStep
@@ -34,9 +35,10 @@ from .group import unpickled as _unpickled  # noqa: F401  # by which groups were
 from .hooks import Hooks, hooked
 from .hooks import register_optimizer_step_post_hook as register_optimizer_step_post_hook
 from .hooks import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
-from .state import Filling, Kept, States, Within, alike, all_held, filled, held, holders_of, put, scalar_dtype
+from .state import Filling, Kept, PairsWithin, States, Within, alike, all_held, filled, held, holders_of, pairs_of, put
 from .state import Noted as Noted
 from .state import as_array as as_array
+from .state import scalar_dtype as scalar_dtype
 
 MOST_CAPTURES = 16  # of the update by itself, by as many hyperparameters and parameters without gradients
 
@@ -48,9 +50,10 @@ class Optimizer(Hooks):
     among it.
     params: tensors, (name, tensor) pairs, or dicts with 'params' and hyperparameters that override `defaults`. As in
     PyTorch; foreach, fused and capturable are taken and change nothing, since every step is one fused program.
+    differentiable: record the step on the tape, so that gradients reach what it reads (gradients, parameters, state and a learning rate
+    that is a tensor); the parameters are no leaves then, such as clones.
     OptimizerError for hyperparameters that are negative, NaN or no numbers, betas outside [0, 1), no parameters, one
-    that is no leaf tensor or comes in two groups, and differentiable=True. One that comes twice in a group is updated twice, and
-    warned of.
+    that is no leaf tensor or comes in two groups. One that comes twice in a group is updated twice, and warned of.
 
     >>> class SignDescent(sg.optim.Optimizer):
     ...     def update(self, p, gradient, state, group):
@@ -65,20 +68,20 @@ class Optimizer(Hooks):
 
     slots: ClassVar[tuple[str, ...]] = ()
     scalars: ClassVar[tuple[str, ...]] = ()
+    takes_complex: ClassVar[bool] = True  # whose update sees pairs of real numbers; False of rules for whole matrices
     _replayed: CompiledStep[[], None] | None = None
+    _differentiable = False
     found_inf: Tensor | None = None  # within a scaler's step: above 0 where nothing may change
 
     def __init__(
         self, params: Iterable[Any], defaults: dict[str, Any], implementation: Implementation | None = None
     ) -> None:
-        for name, value in (implementation or {}).items():
+        for name in implementation or {}:
             if name not in Implementation.__annotations__:
                 near = did_you_mean(name, defaults)
                 raise OptimizerError(
                     f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'{near and f'.{near}'}"
                 )
-            if name == "differentiable" and value:
-                raise OptimizerError("differentiable=True is not supported: steps are not recorded on the tape.")
         if isinstance(params, Tensor):
             raise OptimizerError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor"
@@ -88,6 +91,7 @@ class Optimizer(Hooks):
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
                 f"{type(params).__name__}"
             )
+        self._differentiable = bool((implementation or {}).get("differentiable"))
         self.defaults = defaults
         self.param_groups: list[ParamGroup] = []
         self._state: dict[Tensor, dict[str, Any]] = States()
@@ -129,11 +133,11 @@ class Optimizer(Hooks):
                 raise OptimizerError(
                     f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
                 )
-            if not p.is_leaf:
+            if not (p.is_leaf or self._differentiable):
                 raise OptimizerError("can't optimize a non-leaf Tensor")
-            if p.dtype.is_complex and type(self).__name__ != "SGD":  # whose update is linear; others square each part
+            if p.dtype.is_complex and not self.takes_complex:
                 raise OptimizerError(
-                    f"{type(self).__name__}: complex parameters are not supported. Hint: keep pairs of real numbers as the "
+                    f"{type(self).__name__} does not support complex parameters. Hint: keep pairs of real numbers as the "
                     "parameter, and torch.view_as_complex of them."
                 )
             if id(p) in known:
@@ -187,8 +191,10 @@ class Optimizer(Hooks):
             for name, shape in self._needs(p, group):
                 if held(have, name) is None:
                     shared = name in self.scalars_of(group)
-                    dtype = scalar_dtype(p) if shared or not shape else p.dtype
-                    filling = Filling(shape, self.start_of(name, group), dtype, p._node.device)
+                    dtype = scalar_dtype(p) if shared else self.dtype_of(name, p)
+                    start = self.start_of(name, group)
+                    start = complex(start, start) if dtype.is_complex else start  # each part begins there
+                    filling = Filling(shape, start, dtype, p._node.device)
                     wanted.setdefault((name, filling) if shared else (name, id(p)), (filling, []))[1].append(
                         (have, name)
                     )
@@ -222,6 +228,10 @@ class Optimizer(Hooks):
     def shape_of(self, name: str, p: Tensor) -> tuple[int, ...] | None:
         """The shape of a slot of a parameter; None where that parameter has none."""
         return tuple(p.shape)
+
+    def dtype_of(self, name: str, p: Tensor) -> DType:
+        """The dtype of a slot of a parameter."""
+        return p.dtype if p.shape or p.dtype.is_complex else scalar_dtype(p)
 
     def scalars_of(self, group: ParamGroup) -> tuple[str, ...]:
         """The 0-d state that the parameters of a group share: 'step' counts the steps."""
@@ -272,7 +282,7 @@ class Optimizer(Hooks):
     def _update_all(self) -> None:
         trace = current.trace
         origins = mode.origins
-        with grad_mode(False), nullcontext() if origins is None else origins.kept():
+        with grad_mode(self._differentiable), nullcontext() if origins is None else origins.kept():
             if origins is not None:
                 origins.enter(self.update.__self__, "update")  # of a proxy, what it stands for
             active = [(group, found) for group in self.param_groups for found in _rounds(group["params"])]
@@ -293,7 +303,11 @@ class Optimizer(Hooks):
                     if self.found_inf is not None:
                         # Nothing changes then. So no new moment is computed before the flag is, to be kept until it is known
                         gradient = chosen(self.found_inf > 0, 0.0, gradient)
-                    self.update(p, -gradient if group.get("maximize") else gradient, Within(self._state[p]), group)  # type: ignore[arg-type]
+                    gradient = -gradient if group.get("maximize") else gradient
+                    if p.dtype.is_complex:
+                        self.update(pairs_of(p), pairs_of(gradient), PairsWithin(self._state[p]), group)  # type: ignore[arg-type]
+                    else:
+                        self.update(p, gradient, Within(self._state[p]), group)  # type: ignore[arg-type]
             for tensor, value in before:
                 if tensor._node is not value._node:
                     tensor.copy_(chosen(self.found_inf > 0, value, tensor))  # type: ignore[operator]
@@ -311,7 +325,7 @@ class Optimizer(Hooks):
     def _is_replayed(self) -> bool:
         """Whether the update is captured and replayed, which makes an uncompiled loop twice as fast. The rules of this
         package can be; those of users may be anything, and what is other in every step is not worth it."""
-        if not type(self).__module__.startswith("shadergrad.optim."):
+        if self._differentiable or not type(self).__module__.startswith("shadergrad.optim."):
             return False
         if self._replayed is not None and self._replayed.captures >= MOST_CAPTURES:
             return False

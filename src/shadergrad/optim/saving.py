@@ -99,7 +99,8 @@ def load_slots(state: dict[Tensor, dict[str, Any]], p: Tensor, saved: dict[str, 
         elif isinstance(value, bool | int | float):
             have[name] = value
         else:
-            dtype = p.dtype if p.is_floating_point() and array.shape else scalar_dtype(p)
+            whole = array.dtype.kind == "c" if p.dtype.is_complex else p.is_floating_point() and array.shape
+            dtype = p.dtype if whole else scalar_dtype(p)
             have[name] = Tensor(array, dtype=dtype, device=p.device)
     for name in [name for name in have if name not in saved]:
         del have[name]

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ..complex_numbers import view_as_real
 from ..drive import execute, tracing
 from ..drive.tracing import current, unwatched
-from ..dtypes import DType, float32, float64
+from ..dtypes import DType, complex128, float32, float64
 from ..graph.node import grad_mode
 from ..tensor import Tensor, full
 
@@ -143,11 +144,26 @@ class Within(MutableMapping[str, Any]):
         return len(self._state)
 
 
+def pairs_of(tensor: Tensor) -> Tensor:
+    """The real and imaginary parts of a complex tensor, a view along a new last axis; any other tensor itself."""
+    return view_as_real(tensor) if tensor.dtype.is_complex else tensor
+
+
+class PairsWithin(Within):
+    """The state of a complex parameter as an update rule sees it: pairs of real numbers."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        return pairs_of(value) if isinstance(value, Tensor) else value
+
+
 class Filling(NamedTuple):
     """A tensor of one value."""
 
     shape: tuple[int, ...]
-    value: float
+    value: float | complex
     dtype: DType
     device: str
 
@@ -164,7 +180,7 @@ def all_held(state: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 
 def scalar_dtype(like: Tensor) -> DType:
     """The dtype of 0-d state: counts and rates have no use for half precision."""
-    return float64 if like.dtype is float64 else float32
+    return float64 if like.dtype in (float64, complex128) else float32
 
 
 def outside(make: Callable[[], list[Tensor]]) -> list[Tensor]:

@@ -197,15 +197,17 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _power_gradient(g: Node, a: Node, b: Node, y: Node) -> Cotangents:
-    da = where(equal(b, 0), 0.0, g * b * elementwise("Pow", a, b - 1))
-    at_origin = build.recorded.mul(equal(a, 0), elementwise("GreaterEqual", b, 0))
-    return da, where(at_origin, 0.0, g * y * elementwise("Log", a))
+    da = where(equal(b, 0), 0.0, g * conjugate(b) * conjugate(elementwise("Pow", a, b - 1)))
+    at_origin = equal(a, 0)
+    if not b.dtype.is_complex:  # of which none is above 0
+        at_origin = build.recorded.mul(at_origin, elementwise("GreaterEqual", b, 0))
+    return da, where(at_origin, 0.0, g * conjugate(y) * conjugate(elementwise("Log", a)))
 
 
 Pow = record(
     "Pow", "a ** b.", _power,
     lambda dtype: "sg_pow({a}, {b})" if dtype.category == 2 else f"sg_pow_{dtype.wgsl}({{a}}, {{b}})",
-    gradient=_power_gradient, arity=2, cost=16, domain=(0.5, 2.0),
+    gradient=_power_gradient, arity=2, of_complex=True, cost=16, domain=(0.5, 2.0),
 )
 
 
@@ -254,7 +256,7 @@ Exp2 = record(  # by way of exp, whose operand would be rounded
 )
 Expm1 = record(
     "Expm1", "e ** x - 1, exact near 0.", np.expm1, "sg_expm1({a})", lambda x, y: y + 1.0,
-    categories=FLOATS, cost=8, public=True,
+    categories=FLOATS, of_complex=True, cost=8, public=True,
     example=("[0.0, 1.0]", "[0.    , 1.7183]"),
 )
 Log = record(
@@ -264,18 +266,18 @@ Log = record(
 )
 Log2 = record(  # by way of log, powers of 2 would have no whole logarithm
     "Log2", "The logarithm to base 2; -inf at 0, NaN below.", np.log2, "sg_log2({a})", lambda x, y: (1.0 / math.log(2.0)) / x,
-    categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    categories=FLOATS, of_complex=True, cost=4, domain=(0.1, 5.0), public=True,
     example=("[1.0, 2.0, 8.0]", "[0., 1., 3.]"),
 )
 Log10 = record(  # the same of powers of 10
     "Log10", "The logarithm to base 10; -inf at 0, NaN below.", np.log10, "sg_log10({a})", lambda x, y: (1.0 / math.log(10.0)) / x,
-    categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    categories=FLOATS, of_complex=True, cost=4, domain=(0.1, 5.0), public=True,
     example=("[1.0, 10.0, 100.0]", "[0., 1., 2.]"),
 )
 Log1p = record(
     "Log1p", "log(1 + x), exact near 0; -inf at -1, NaN below.", np.log1p, "sg_log1p({a})",
     lambda x, y: 1.0 / (x + 1.0),
-    categories=FLOATS, cost=8, domain=(-0.9, 5.0), public=True,
+    categories=FLOATS, of_complex=True, cost=8, domain=(-0.9, 5.0), public=True,
     example=("[0.0, 1.0]", "[0.    , 0.6931]"),
 )
 Sqrt = record(
@@ -285,7 +287,7 @@ Sqrt = record(
 )
 Rsqrt = record(
     "Rsqrt", "1 / sqrt(x); inf at 0, NaN below.", lambda x: np.divide(x.dtype.type(1), np.sqrt(x)), "inverseSqrt({a})",
-    lambda x, y: y * y * y * -0.5, categories=FLOATS, cost=4, domain=(0.1, 5.0), public=True,
+    lambda x, y: y * y * y * -0.5, categories=FLOATS, of_complex=True, cost=4, domain=(0.1, 5.0), public=True,
     example=("[4.0, 16.0]", "[0.5 , 0.25]"),
 )
 Sin = record(
@@ -300,12 +302,12 @@ Cos = record(
 )
 Asin = record(  # through atan2 the derivative at the ends of [-1, 1] would be NaN
     "Asin", "The inverse sine, in radians from -pi / 2 to pi / 2; NaN outside [-1, 1].", np.arcsin, "sg_asin({a})",
-    lambda x, y: elementwise("Rsqrt", 1.0 - x * x), categories=FLOATS, cost=16, domain=(-0.95, 0.95), public=True,
+    lambda x, y: elementwise("Rsqrt", 1.0 - x * x), categories=FLOATS, of_complex=True, cost=16, domain=(-0.95, 0.95), public=True,
     example=("[0.0, 0.5]", "[0.    , 0.5236]"),
 )
 Acos = record(
     "Acos", "The inverse cosine, in radians from 0 to pi; NaN outside [-1, 1].", np.arccos, "sg_acos({a})",
-    lambda x, y: -elementwise("Rsqrt", 1.0 - x * x), categories=FLOATS, cost=16, domain=(-0.95, 0.95), public=True,
+    lambda x, y: -elementwise("Rsqrt", 1.0 - x * x), categories=FLOATS, of_complex=True, cost=16, domain=(-0.95, 0.95), public=True,
     example=("[1.0, 0.5]", "[0.    , 1.0472]"),
 )
 Tanh = record(

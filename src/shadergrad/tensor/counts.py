@@ -19,6 +19,8 @@ from .order import _median
 from .reduce import ValuesAndIndices
 from .scans import ScanTensor
 
+FEW = 16  # lines that C++'s sort, and so PyTorch's unique(dim=), sorts by insertion
+
 
 class Histogram(NamedTuple):
     """What histogram and histogramdd give."""
@@ -201,17 +203,40 @@ class CountedTensor(ScanTensor):
 
 
 def _distinct_lines(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """np.unique along an axis, of numbers some of which are NaN: it is above all others, and a line with one is equal to none."""
+    """np.unique along an axis, of numbers some of which are NaN: a line with one is equal to none, and of more than FEW lines NaN is
+    above all other numbers."""
     lines = np.moveaxis(values, axis, 0)
     rows = lines.reshape(len(lines), -1)
-    keys = [key for column in rows.T[::-1] for key in (np.where(np.isnan(column), 0, column), np.isnan(column))]
-    order = np.lexsort(keys)
+    if len(rows) <= FEW:
+        order = _inserted(rows)
+    else:
+        keys = [key for column in rows.T[::-1] for key in (np.where(np.isnan(column), 0, column), np.isnan(column))]
+        order = np.lexsort(keys)
     new = np.ones(len(rows), np.bool_)
     new[1:] = (rows[order[1:]] != rows[order[:-1]]).any(1)
     inverse = np.empty(len(rows), np.intp)
     inverse[order] = np.cumsum(new) - 1
     counts = np.diff(np.append(np.flatnonzero(new), len(rows)))
     return np.moveaxis(lines[order[new]], 0, axis), inverse, counts
+
+
+def _inserted(rows: np.ndarray) -> np.ndarray:
+    """The order of rows that insertion gives, where NaN is neither below nor above any number. PyTorch's order, for C++ sorts few
+    elements so: what is below the first goes to the front, all else back until the one before it is not above."""
+
+    def below(a: int, b: int) -> bool:
+        apart = np.flatnonzero((rows[a] < rows[b]) | (rows[a] > rows[b]))
+        return bool(apart.size and rows[a][apart[0]] < rows[b][apart[0]])
+
+    order: list[int] = []
+    for row in range(len(rows)):
+        place = len(order)
+        if place and below(row, order[0]):
+            place = 0
+        while place and below(row, order[place - 1]):
+            place -= 1
+        order.insert(place, row)
+    return np.array(order, np.intp)
 
 
 def _distinct(x: TensorBase, found: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:

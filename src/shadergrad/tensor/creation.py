@@ -14,7 +14,7 @@ from ..graph import build
 from ..graph.node import Node
 from .axes import check_sizes, sizes_of
 from .base import TensorBase
-from .coercion import host_tensor, node_of
+from .coercion import Number, host_tensor, node_of
 from .handle import wrap
 from .placement import check_fits, check_integer, check_storable, host_device, resolve_device
 
@@ -58,10 +58,11 @@ def finish(node: Node, requires_grad: bool) -> Any:
 
 
 @checked
-def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def full(size: Any, fill_value: Number, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of shape `size` with one number in every element.
 
-    dtype: without it, that of the number: bool, int32 or float32. Raises ShapeError for a negative size.
+    dtype: without it, that of the number: bool, int32, float32 or complex64. Raises ShapeError for a negative size, DTypeError for a
+    complex number where the dtype is real.
 
     >>> sg.full((2, 2), 7)
     tensor([[7, 7],
@@ -70,15 +71,16 @@ def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None,
     return _filled("full", sizes_of((size,), "full"), fill_value, dtype, device, requires_grad)
 
 
-def _filled(what: str, size: tuple[int, ...], fill_value: float, dtype: Any, device: Any, requires_grad: bool) -> Any:
+def _filled(what: str, size: tuple[int, ...], fill_value: Number, dtype: Any, device: Any, requires_grad: bool) -> Any:
     shape = check_sizes(size, what)
+    fill_value = fill_value.item() if isinstance(fill_value, TensorBase) else fill_value
     if dtype in NAMES_ONLY and 0 in shape:
         return finish(build.constant(0, dtype, "cpu", shape), requires_grad)
     kind = of_scalar(fill_value) if dtype is None else parse_dtype(dtype)
     name = resolve_device(device, kind)
     check_storable(kind, name)
+    check_fits(fill_value, kind)  # first: then a complex number is of a complex dtype
     check_integer(what, fill_value, kind, name)
-    check_fits(fill_value, kind)
     return finish(build.constant(fill_value, kind, name, shape), requires_grad)
 
 
@@ -134,7 +136,7 @@ def empty(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, 
 
 @checked
 def full_like(
-    x: TensorBase, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    x: TensorBase, fill_value: Number, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """A tensor with one number in every element, with the shape, dtype and device of x, where options name no others.
 

@@ -9,8 +9,11 @@ import numpy as np
 
 from ..dtypes import bool_, default_dtype, int32
 from ..errors import DTypeError, ShapeError
+from ..graph.node import make
+from ..primitives.complex import Conj
 from .axes import check_axis, sizes_of
 from .base import TensorBase
+from .handle import wrap
 from .joining import stack
 from .norms import vector_norm
 from .products import ProductTensor, _added
@@ -130,12 +133,15 @@ class DividedTensor(ProductTensor):
         return x.sum(axes, keepdim=True) if axes else x.to(dtype=int32) if x.dtype is bool_ and not x.ndim else x
 
     def vdot(self, other: DividedTensor) -> Self:
-        """The sum of the products of two vectors (n,): `dot`, for there are no complex numbers here.
+        """The sum of the products of two vectors (n,), of which self is conjugated where it is complex.
 
         >>> sg.tensor([1, 2]).vdot(sg.tensor([3, 4]))
         tensor(11)
+        >>> sg.tensor([1j, 2]).vdot(sg.tensor([1j, 1]))
+        tensor(3.+0.j)
         """
-        return self.dot(other)
+        x = wrap(make(Conj(), self._node)) if self.dtype.is_complex else self
+        return x.dot(other)
 
     def addr(self, vec1: DividedTensor, vec2: DividedTensor, *, beta: float = 1, alpha: float = 1) -> Self:
         """beta * self + alpha * vec1.outer(vec2): self broadcast to (n, m). With beta = 0 self is ignored.

@@ -44,7 +44,7 @@ class ElementwiseTensor(ArithmeticTensor):
         tensor([0.    , 0.7854, 1.5708])
         """
         x = wrap(floating(self))
-        return binary(e.Atan2(), x, 1.0)
+        return (x * 1j).atanh() * -1j if x.dtype.is_complex else binary(e.Atan2(), x, 1.0)
 
     def atan2(self, other: ElementwiseTensor) -> Self:
         """The angle of the point (other, self) from the positive first axis, in radians from -pi to pi; integers give
@@ -64,6 +64,8 @@ class ElementwiseTensor(ArithmeticTensor):
         tensor([0.    , 1.1752])
         """
         x = wrap(floating(self))
+        if x.dtype.is_complex:
+            return (x.expm1() - (-x).expm1()) * 0.5
         large, half = _half_of_large(x)
         sign = where(x < 0, -1.0, 1.0)
         y = where(large, 0.0, x)
@@ -77,6 +79,8 @@ class ElementwiseTensor(ArithmeticTensor):
         tensor([1.    , 1.5431])
         """
         x = wrap(floating(self))
+        if x.dtype.is_complex:
+            return (x.exp() + (-x).exp()) * 0.5
         large, half = _half_of_large(x)
         y = where(large, 0.0, x)
         # min changes nothing, and keeps NVIDIA's compiler from squaring `half` first, which overflows
@@ -90,6 +94,8 @@ class ElementwiseTensor(ArithmeticTensor):
         tensor([0.   , 1.317])
         """
         x = wrap(floating(self))
+        if x.dtype.is_complex:
+            return (x + (x + 1.0).sqrt() * (x - 1.0).sqrt()).log()
         large = x > LARGE
         y = where(large, 1.0, x)
         above = y - 1.0
@@ -104,6 +110,8 @@ class ElementwiseTensor(ArithmeticTensor):
         tensor([0.    , 0.8814])
         """
         x = wrap(floating(self))
+        if x.dtype.is_complex:
+            return (x * 1j).asin() * -1j
         negative = x < 0
         size = where(negative, -x, x)  # not abs(), whose derivative at 0 is 0
         large = size > LARGE
@@ -240,12 +248,15 @@ class ElementwiseTensor(ArithmeticTensor):
         return self * where(vanishes, 1.0, y).log()
 
     def hypot(self, other: ElementwiseTensor) -> Self:
-        """sqrt(self ** 2 + other ** 2), without overflow on the way; NaN where either is.
+        """sqrt(self ** 2 + other ** 2), without overflow on the way; NaN where either is. Raises DTypeError for complex numbers.
 
         >>> x = sg.tensor([3.0, 5.0])
         >>> x.hypot(sg.tensor([4.0, 12.0]))
         tensor([ 5., 13.])
         """
+        for x in (self, other):
+            if x.dtype.is_complex:
+                raise DTypeError(f"[hypot] is not defined for {x.dtype.name}. Hint: .abs() first.")
         scale = self.detach().abs().maximum(other.detach().abs())
         scale = where((scale == 0) | ~scale.isfinite(), 1.0, scale)
         a, b = self / scale, other / scale

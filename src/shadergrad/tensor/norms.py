@@ -217,6 +217,7 @@ def vector_norm(x: T, p: float = 2.0, dim: int | Sequence[int] | None = -1, keep
     >>> sg.tensor([[3.0, 4.0]]).norm(2, dim=1)
     tensor([5.])
     """
+    x = x.abs() if x.dtype.is_complex else x
     if p == math.inf:
         return x.abs().amax(dim, keepdim=keepdim)
     if p == -math.inf:

@@ -79,13 +79,19 @@ class NumericTensor(ElementwiseTensor):
         return self.detach() < 0 if self.dtype is not bool_ else self ^ self
 
     def sgn(self) -> Self:
-        """-1, 0 or 1: `sign`, for there are no complex numbers here.
+        """-1, 0 or 1, as `sign`; of complex numbers x / |x|, or 0.
 
         >>> x = sg.tensor([-3.0, 0.0, 2.0])
         >>> x.sgn()
         tensor([-1.,  0.,  1.])
+        >>> sg.tensor([3j, 0.0]).sgn()
+        tensor([0.+1.j, 0.+0.j])
         """
-        return self.sign()
+        if not self.dtype.is_complex:
+            return self.sign()
+        size = self.abs()
+        zero = size == 0
+        return where(zero, 0.0, self / where(zero, 1.0, size))
 
     def fmax(self, other: NumericTensor) -> Self:
         """The larger of each two; where one is NaN, the other.

@@ -188,7 +188,7 @@ def check_storable(dtype: DType, device_name: str) -> None:
         raise DTypeError(f"{dtype.name} is not available on {device_name}. Hint: use float32 there, or the cpu device.")
 
 
-def check_integer(what: str, value: float, dtype: DType, device_name: str) -> None:
+def check_integer(what: str, value: Any, dtype: DType, device_name: str) -> None:
     """Raises DTypeError for an int64 that a GPU does not store; other numbers are checked as constants are made."""
     if dtype is int64 and math.isfinite(value):
         low, high = integer_range(dtype, device_name)

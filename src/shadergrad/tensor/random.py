@@ -9,13 +9,14 @@ from typing import Any, Self
 import numpy as np
 
 from ..arguments import checked
-from ..dtypes import DType, FloatLimits, default_dtype, float32, int32, parse_dtype
+from ..dtypes import DType, FloatLimits, default_dtype, float32, int32, int64, parse_dtype, uint64
 from ..errors import ArgumentTypeError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.build import cast
 from ..graph.node import make
 from ..plan import IN_BERNOULLI, IN_MULTINOMIAL
 from ..primitives import elementwise as e
+from ..runtime.device import get_device
 from .axes import check_sizes, common_shape, sizes_of
 from .base import TensorBase
 from .coercion import host_tensor
@@ -25,7 +26,7 @@ from .creation import _given, finish
 from .generator import Generator, signed_bits, source, uniform_bits
 from .handle import wrap
 from .index import holds
-from .placement import check_storable, resolve_device
+from .placement import LARGEST, check_storable, integer_range, resolve_device
 
 
 def _floating(dtype: Any, device: str) -> DType:
@@ -172,10 +173,11 @@ def randint(
     generator: Generator | None = None,
     requires_grad: bool = False,
 ) -> Any:
-    """Integers on [low, high), int32, of shape `size`; with one bound, randint(high, size), they start at 0.
+    """Integers on [low, high), int32, of shape `size`; with one bound, randint(high, size), they start at 0. Bounds beyond int32 give
+    int64, on the cpu device.
 
-    Raises ShapeError where high is not above low, DTypeError where they are no int32. Drawn as 32 random bits modulo high - low, so for wide ranges the
-    lowest numbers are a little more frequent.
+    Raises ShapeError where high is not above low, DTypeError where the device or `dtype` does not hold them. Drawn as 32 random bits
+    modulo high - low, or 64 where that has more than 32, so for wide ranges the lowest numbers are a little more frequent.
 
     >>> x = sg.randint(1, 7, (2, 3))
     >>> x.shape, ((x >= 1) & (x < 7)).all()
@@ -186,16 +188,44 @@ def randint(
     if high is None:
         low, high = 0, low
     assert isinstance(high, int)
-    if low < -(2**31) or high > 2**31 or high - low >= 2**32:
-        raise DTypeError(f"[randint] the numbers from {low} to {high} do not fit int32, or are all of them.")
     if high <= low:
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    bits = source(generator, device).bits(check_sizes(sizes_of((size,), "randint"), "randint"))
-    quotient = make(e.FloorDiv(), bits, build.like(bits, high - low))
-    remainder = make(e.Sub(), bits, make(e.Mul(), quotient, build.like(bits, high - low)))
-    result = wrap(make(e.Cast(parse_dtype("int32")), remainder)) + low
+    name = resolve_device(device)
+    kind = int32 if low >= -(2**31) and high <= 2**31 else int64
+    least, most = integer_range(kind, name)
+    count = high - low
+    if low < least or high > most + 1 or count >= 2 ** (32 if get_device(name).target.language == "wgsl" else 64):
+        raise DTypeError(
+            f"[randint] the numbers from {low} to {high} do not fit {kind.name} on {name}, or are all of them."
+        )
+    if dtype is not None:
+        _check_bounds(low, high, parse_dtype(dtype))
+    shape = check_sizes(sizes_of((size,), "randint"), "randint")
+    bits = source(generator, device).bits(shape if count < 2**32 else (2, *shape))
+    if kind is int64 or count >= 2**32:
+        bits = cast(bits, uint64)
+    if count >= 2**32:
+        whole = wrap(bits)
+        bits = (whole[0] * 2**32 + whole[1])._node
+    quotient = make(e.FloorDiv(), bits, build.like(bits, count))
+    remainder = make(e.Sub(), bits, make(e.Mul(), quotient, build.like(bits, count)))
+    result = wrap(make(e.Cast(kind), remainder)) + low
     result = result if dtype is None else result.to(dtype=dtype)
     return result.requires_grad_() if requires_grad else result
+
+
+def _check_bounds(low: int, high: int, dtype: DType) -> None:
+    """Raises DTypeError for bounds of whole numbers that a dtype does not hold, in PyTorch's words."""
+    largest = LARGEST.get(dtype)
+    if largest is not None:
+        least, most = -largest, largest
+    elif dtype.category < 2:
+        least, most = (0, 1) if dtype.name == "bool" else dtype.range
+    else:
+        return
+    for number, what in ((low, "from"), (high - 1, "to - 1")):
+        if not least <= number <= most:
+            raise DTypeError(f"{what} is out of bounds for {dtype.name}: {number} is not in [{least:.6g}, {most:.6g}].")
 
 
 @checked
@@ -321,12 +351,12 @@ class RandomTensor(CountedTensor):
                 if self.dtype.name == "bool"
                 else self.dtype.range[1] + 1
                 if self.dtype.is_small
-                else 2**24
-                if self.dtype is float32
+                else min(int(2 / FloatLimits.of(self.dtype).eps), 2**31 - 1)
+                if self.dtype.category == 2
                 else 2**31 - 1
             )
-        drawn = randint(from_, to, tuple(self.shape), device=self.device, generator=generator)
-        return self._update_in_place(drawn.to(dtype=self.dtype), "random_")
+        drawn = randint(from_, to, tuple(self.shape), dtype=self.dtype, device=self.device, generator=generator)
+        return self._update_in_place(drawn, "random_")
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
         """Fill with numbers of density lambd exp(-lambd x), in place; gives self. Raises ShapeError for lambd <= 0.

@@ -15,6 +15,7 @@ from ..graph.primitive import Primitive
 from ..plan import IN_TOTAL
 from ..primitives import elementwise as e
 from ..primitives import views as v
+from ..primitives.complex import ImaginaryPart, RealPart
 from ..primitives.indexing import Gather, InRange
 from ..primitives.reduce import Reduce, ReduceMax, ReduceMin, ReduceProd, ReduceSum
 from .axes import check_axes, check_axis
@@ -207,7 +208,8 @@ class ReduceTensor(MemoryTensor):
         *,
         correction: float | None = None,
     ) -> Self:
-        """The variance over `dim` (an axis, several, or None for all), divided by n - correction. Floating dtypes only.
+        """The variance over `dim` (an axis, several, or None for all), divided by n - correction; of complex numbers the sum of those of the
+        parts. DTypeError for integers.
 
         correction: 1 if not given, or 0 with unbiased=False or var(False). Computed in two passes, the mean first, and corrected by what the mean was rounded (Chan, Golub, LeVeque, 1983). Shape: as sum's.
 
@@ -219,6 +221,11 @@ class ReduceTensor(MemoryTensor):
         if isinstance(dim, bool):  # var(unbiased)
             dim, unbiased = None, dim
         correction = (1 if unbiased else 0) if correction is None else correction
+        if self.dtype.is_complex:
+            parts: list[Any] = [wrap(make(part(), self._node)) for part in (RealPart, ImaginaryPart)]
+            return parts[0].var(dim, keepdim=keepdim, correction=correction) + parts[1].var(
+                dim, keepdim=keepdim, correction=correction
+            )
         axes = check_axes(dim, self.ndim, "var")
         count = math.prod(self.shape[a] for a in axes)
         centred = self - self.mean(axes, keepdim=True) if axes else self - self

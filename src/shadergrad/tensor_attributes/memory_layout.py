@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..arguments import checked
 from ..errors import ArgumentTypeError, ShapeError
 from ..tensor import Tensor
@@ -41,6 +43,15 @@ def _is_sparse(self: Tensor) -> bool:
     False
     """
     return False
+
+
+def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor itself, in `dtype` where one is named: all tensors are dense. masked_grad, which is of sparse ones, changes nothing.
+
+    >>> sg.ones(2).to_dense(dtype=sg.int32)
+    tensor([1, 1])
+    """
+    return self if dtype is None else self.to(dtype=dtype)
 
 
 def _layout(self: Tensor) -> str:
@@ -141,12 +152,13 @@ def _delete_part(self: Tensor, key: object) -> None:
 
 
 install_methods({
-    "is_nonzero": _is_nonzero, "resolve_conj": _resolved, "resolve_neg": _resolved, "is_conj": _is_conj, "is_neg": _is_neg,
+    "is_nonzero": _is_nonzero, "to_dense": _to_dense, "resolve_conj": _resolved, "resolve_neg": _resolved, "is_conj": _is_conj, "is_neg": _is_neg,
 })  # fmt: skip
 Tensor.__delitem__ = _delete_part  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 install_properties(
     {
         "is_sparse": _is_sparse,
+        "is_sparse_csr": _is_sparse,
         "is_quantized": _is_sparse,
         "layout": _layout,
         "itemsize": _itemsize,

@@ -42,10 +42,12 @@ def check_weight(weight: Tensor, input: Tensor) -> None:
 
 
 def check_floats(what: str, *tensors: Tensor) -> None:
-    """Raises DTypeError of integers and bools: of integers a loss would be one, and have no gradient."""
+    """Raises DTypeError of integers and bools, of which a loss would be one, and have no gradient; and of complex numbers, whose square
+    is no distance."""
     for x in tensors:
-        if x.dtype.category < 2:
-            raise DTypeError(f"[{what}] is not defined for {x.dtype.name}. Hint: .float() it.")
+        if x.dtype.category != 2:
+            hint = "torch.view_as_real" if x.dtype.is_complex else ".float()"
+            raise DTypeError(f"[{what}] is not defined for {x.dtype.name}. Hint: {hint} it.")
 
 
 def check_same(what: str, input: Tensor, target: Tensor) -> None:

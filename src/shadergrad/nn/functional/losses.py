@@ -60,8 +60,9 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     check_same("smooth_l1_loss", input, target)
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, but got {beta=}.")
-    difference = (input - target).abs()
+    difference = input - target
     check_floats("smooth_l1_loss", difference)
+    difference = difference.abs()
     if beta == 0:
         return reduced(difference, reduction)
     square = difference * difference * (0.5 / beta)
@@ -82,7 +83,7 @@ def huber_loss(
     check_same("huber_loss", input, target)
     if delta <= 0:
         raise ArgumentError(f"huber_loss does not support non-positive values for delta, but got {delta=}.")
-    check_floats("huber_loss", input)
+    check_floats("huber_loss", input, input - target)
     difference = (input - target).abs()
     loss = where(difference <= delta, difference * difference * 0.5, (difference - 0.5 * delta) * delta)
     if weight is not None:

@@ -187,54 +187,35 @@ def _fractional(
     if samples is not None:
         check_samples(what, samples, x, rank)
     drawn = rand(batch, channels, rank, dtype=x.dtype, device=x.device) if samples is None else samples[:batch]
-    starts = [
-        _starts(drawn[:, :, a if rank == 3 else 1 - a], n, k, m)  # PyTorch's draws for images are of columns, then rows
-        for a, (n, k, m) in enumerate(zip(x.shape[2:], kernel, counts, strict=True))
-    ]
-    picked, places = x, []
-    for a, (start, k, m) in enumerate(zip(starts, kernel, counts, strict=True)):
-        at = (start.unsqueeze(-1) + arange(k, device=x.device)).reshape(batch, channels, m * k)
-        shape = [1] * rank
-        shape[a] = m * k
-        places.append(at)
-        wide = [n if b != 2 + a else m * k for b, n in enumerate(picked.shape)]
-        picked = picked.gather(2 + a, at.reshape(batch, channels, *shape).expand(*wide))
-    split = picked.reshape(batch, channels, *(n for m, k in zip(counts, kernel, strict=True) for n in (m, k)))
-    order = [0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2)]
-    values, best = split.permute(*order).reshape(batch, channels, *counts, math.prod(kernel)).max(-1)
+    sizes = list(zip(x.shape[2:], kernel, counts, strict=True))
+    along = {size: _positions(drawn, *size) for size in dict.fromkeys(sizes)}  # of axes that are alike, once
+    places: Any = None  # in the plane, row by row: (batch, channels, *counts, *kernel)
+    for a, (n, k, m) in enumerate(sizes):
+        shape = [1] * (2 * rank)
+        shape[a], shape[rank + a] = m, k
+        drawn_first = a if rank == 3 else 1 - a  # PyTorch's draws for images are of columns, then rows
+        at = along[n, k, m][:, :, drawn_first].reshape(batch, channels, *shape)
+        places = at if places is None else places * n + at
+    size = math.prod(kernel)
+    places = places.expand(batch, channels, *counts, *kernel).reshape(batch, channels, *counts, size)
+    windows = x.flatten(2).gather(2, places.flatten(2)).reshape(batch, channels, *counts, size)
+    values, best = windows.max(-1)
     if not return_indices:
         return values if batched else values.squeeze(0)
-    flat = _flat_places(best, places, kernel, counts, x.shape[2:])
+    flat = places.gather(-1, best.unsqueeze(-1)).squeeze(-1)
     return (values, flat) if batched else (values.squeeze(0), flat.squeeze(0))
 
 
-def _starts(u: Tensor, n: int, k: int, m: int) -> Tensor:
-    """Where the m windows of an axis begin, for draws u (batch, channels) (Graham, "Fractional max-pooling", 2014)."""
-    if m == 1:
-        return u.unsqueeze(-1).detach().to(dtype=int32) * 0 + (n - k)
-    step = (n - k) / (m - 1)
+def _positions(u: Tensor, n: int, k: int, m: int) -> Tensor:
+    """The elements (*, m, k) of the m windows of an axis, for draws u of any shape (Graham, "Fractional max-pooling", 2014)."""
     u = u.detach().unsqueeze(-1)
-    begin = ((u + arange(m, device=u.device)) * step).to(dtype=int32) - (u * step).to(dtype=int32)
-    is_last = arange(m, device=u.device) == m - 1
-    return begin.masked_fill(is_last, n - k)
-
-
-def _flat_places(best: Tensor, places: list[Any], kernel: Any, counts: Any, sizes: Any) -> Tensor:
-    """Row-major positions in the plane of places within windows."""
-    rank = len(kernel)
-    rest, parts = best, []
-    for k in reversed(kernel):
-        parts.append(rest.remainder(k))
-        rest = rest.floor_divide(k)
-    result: Any = None
-    for a, part in enumerate(reversed(parts)):
-        shape = [1] * rank
-        shape[a] = counts[a]
-        window = arange(counts[a], device=best.device).reshape(shape) * kernel[a] + part
-        batch, channels = best.shape[:2]
-        found = places[a].gather(2, window.reshape(batch, channels, math.prod(counts))).reshape(best.shape)
-        result = found if result is None else result * sizes[a] + found
-    return result
+    if m == 1:
+        begin = u.to(dtype=int32) * 0 + (n - k)
+    else:
+        step, window = (n - k) / (m - 1), arange(m, device=u.device)
+        begin = ((u + window) * step).to(dtype=int32) - (u * step).to(dtype=int32)
+        begin = begin.masked_fill(window == m - 1, n - k)
+    return begin.unsqueeze(-1) + arange(k, device=u.device)
 
 
 def fractional_max_pool2d(

@@ -171,6 +171,7 @@ def _norm(tensors: list[Tensor], p: float) -> Tensor:
     """The p-norm of tensors as one vector, on the device of the first."""
     if not tensors:
         return zeros()
+    tensors = [t.abs() if t.dtype.is_complex else t for t in tensors]
     first = tensors[0]
     parts = [_part(t, p).to(first.device, first.dtype) for t in tensors]
     join = Tensor.add if not math.isinf(p) else Tensor.maximum if p > 0 else Tensor.minimum
