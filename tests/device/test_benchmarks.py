@@ -15,6 +15,7 @@ import first_step
 import growth
 import host_time
 import implementations
+import programs
 import shadergrad as sg
 import shapes
 import step
@@ -52,6 +53,14 @@ def test_the_benchmark_prints_time_ratio_and_memory(device: str, capsys: pytest.
     for words in ("ms/step", "times as fast", "us host a dispatch", "peak device memory:"):
         assert words in printed
     assert ("B ours" in printed) == (device == "webgpu")
+
+
+@pytest.mark.slow  # two processes that import their library and compile
+def test_the_benchmark_of_programs_prints_ratios(capsys: pytest.CaptureFixture[str]) -> None:
+    programs.main("cpu", threads=1, rounds=1, only="gcn,image_field")
+    printed = capsys.readouterr().out
+    for words in ("gcn", "image_field", "PyTorch eager", "2 programs", "quartiles"):
+        assert words in printed
 
 
 def test_the_benchmark_of_loops_prints_each_way(device: str, capsys: pytest.CaptureFixture[str]) -> None:

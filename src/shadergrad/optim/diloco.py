@@ -110,7 +110,7 @@ class DiLoCo:
 
     lr, momentum: of the outer optimizer, SGD with Nesterov's momentum. parts: in how many parts parameters are exchanged, at different steps, which
     spreads the traffic. delay: how many inner steps go on while a part travels. dtype: of the differences that travel: float32, float16, or
-    int8 with a scale for each part; what rounding loses is sent the next time. process_group: by default all processes, which begin with the
+    int8 with a scale for each 1,023 numbers; what rounding loses is sent the next time. process_group: by default all processes, which begin with the
     parameters of the first one. Other attributes are the inner optimizer's.
 
     In a compiled step call `inner.step()`, and behind it `advance()`, outside of the step.
