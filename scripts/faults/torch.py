@@ -6,6 +6,18 @@ SEQUENCES = "torch_device/test_sequences.py::test_"
 
 # fmt: off
 FAULTS = (
+    fault("recurrent-dropout-is-forgotten", "torch/kernels/recurrent.py", "_is_whole",
+          "and not is_dropping", "",
+          "torch_device/test_recurrent.py::test_dropout_between_layers_draws_anew"),
+    fault("recurrent-composition-that-forgets-dropout", "torch/private.py", "by_operations",
+          "return op._op_dk(_C.DispatchKey.CompositeImplicitAutograd, *args)", "return op.decompose(*args)",
+          "torch_device/test_recurrent.py::test_dropout_between_layers_draws_anew"),
+    fault("recurrent-one-bias-for-both", "torch/kernels/recurrent.py", "_all_times",
+          "own[2:4] if each >= 4", "(own[2], own[2]) if each >= 4",
+          "torch_device/test_recurrent.py::test_values_and_gradients"),
+    fault("sequences-lists-of-results-run-apart", "torch/sequences.py", "_Call._told",
+          "if type(r) is list or type(r) is tuple:", "if False:",
+          "torch_device/test_recurrent.py::test_a_training_loop_is_recognised_and_runs_as_one_program"),
     fault("sequences-any-value-of-the-sequence", "torch/entries.py", "_is_as_seen",
           "if cell.place != place:", "if False:",
           SEQUENCES + "random_loops[cpu-0"),

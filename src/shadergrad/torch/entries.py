@@ -87,6 +87,12 @@ class Plain(NamedTuple):
     value: Any
 
 
+class Items(NamedTuple):
+    """A list among the results."""
+
+    items: tuple[Any, ...]
+
+
 class Making(NamedTuple):
     """What makes values of a sequence. inputs: of those that it took from outside, the numbers of the recipe's."""
 
@@ -278,7 +284,7 @@ def _is_number(a: Any, e: Any, run: Following) -> bool:
 
 class Entry:
     """An operator, behind others. leaves: its arguments, and specs: with the lists that hold them. rows: the nodes that it added. given: its
-    results: Given, Plain, or the number of a tensor among the arguments; kind: what holds several. written: of those, by number, the
+    results: Given, Plain, Items, or the number of a tensor among the arguments; kind: what holds several. written: of those, by number, the
     places that it wrote.
 
     behind: operators that came next. depth: how many came before. count: rows up to here. inputs: values taken from outside up to here.
@@ -330,17 +336,7 @@ class Entry:
             cell = tensors[k].untyped_storage().cell
             cell.promise(run, place)
             run.cells.append(weakref.ref(cell))
-        made: list[Any] = []
-        for g in self.given:
-            if type(g) is Given:
-                x = new_tensor(g.shape, g.dtype)
-                storage = x.untyped_storage()
-                cell = storage.cell = Cell(None)
-                cell.promise(run, g.place)
-                run.cells.append(weakref.ref(cell))
-                made.append(lay(x, storage, 0, g.shape, g.stride))
-            else:
-                made.append(g.value if type(g) is Plain else tensors[g])
+        made = _results(self.given, tensors, run)
         return made[0] if self.kind is None and made else self.kind(made) if self.kind is not None else None
 
     def computed(self, places: tuple[int, ...]) -> tuple[int, ...]:
@@ -374,6 +370,24 @@ class Entry:
                 self.makings.clear()
             found = self.makings[places] = _making(self.path(), places)
         return found
+
+
+def _results(given: tuple[Any, ...], tensors: Sequence[Any], run: Following) -> list[Any]:
+    """What an entry says of results, as tensors whose values the run will make."""
+    made: list[Any] = []
+    for g in given:
+        if type(g) is Given:
+            x = new_tensor(g.shape, g.dtype)
+            storage = x.untyped_storage()
+            cell = storage.cell = Cell(None)
+            cell.promise(run, g.place)
+            run.cells.append(weakref.ref(cell))
+            made.append(lay(x, storage, 0, g.shape, g.stride))
+        elif type(g) is Items:
+            made.append(_results(g.items, tensors, run))
+        else:
+            made.append(g.value if type(g) is Plain else tensors[g])
+    return made
 
 
 def _making(path: list[Row], places: tuple[int, ...]) -> Making:

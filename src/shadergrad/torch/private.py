@@ -139,6 +139,11 @@ lay: Callable[..., torch.Tensor] = functools.partial(_set._handle.redispatch_box
 """lay(x, storage, offset, shape, stride): `x` itself, now laid over a storage, which grows to the number of bytes that this needs."""
 
 
+def by_operations(op: Any, *args: Any) -> Any:
+    """PyTorch's own composition behind an operator, in C++. (The one in Python, `decompose`, forgets the dropout between recurrent layers.)"""
+    return op._op_dk(_C.DispatchKey.CompositeImplicitAutograd, *args)
+
+
 def overrideable_attention_is_enabled() -> bool:
     """Whether torch.nn.attention.sdpa_kernel leaves a device's own attention in."""
     return _C._get_overrideable_sdp_enabled()

@@ -12,7 +12,7 @@ numbers, values that were read, tensors of the host - is never recorded: it runs
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
@@ -33,6 +33,7 @@ from .entries import (
     PLAIN,
     Entry,
     Given,
+    Items,
     Number,
     Plain,
     Seen,
@@ -356,8 +357,8 @@ class _Call:
             entry.count += 1
         entry.inputs = self.recording.inputs = self.recording.inputs + len(self.nodes)
         places = self.recording.places
-        left = iter(ends)
-        entry.given = tuple([t._replace(place=places[id(next(left))]) if type(t) is Given else t for t in told])
+        left = iter([places[id(node)] for node in ends])
+        entry.given = tuple([_placed(t, left) for t in told])
         entry.written = tuple([(k, places[id(node)]) for k, node in written])
         entry.kind = list if type(result) is list else tuple if isinstance(result, tuple) else None  # of names, too
         entry.leaves = tuple(self.specs)
@@ -394,6 +395,9 @@ class _Call:
         """How an entry says a result; None where it cannot."""
         if type(r) in PLAIN:
             return Plain(r)
+        if type(r) is list or type(r) is tuple:
+            items = tuple([self._told(x, ends) for x in r])
+            return None if any(i is None for i in items) else Items(items)
         if not isinstance(r, torch.Tensor):
             return None
         for k, a in enumerate(self.tensors):
@@ -405,3 +409,10 @@ class _Call:
         self.cells[id(cell)] = (-1, cell, cell.node)  # another result may not lie over the same
         ends.append(cell.node)
         return Given(0, tuple(r.shape), r.stride(), r.dtype)
+
+
+def _placed(told: Any, places: Iterator[int]) -> Any:
+    """What an entry says of a result, with the places of what the operator computed."""
+    if type(told) is Items:
+        return Items(tuple([_placed(t, places) for t in told.items]))
+    return told._replace(place=next(places)) if type(told) is Given else told

@@ -17,13 +17,19 @@ def gradients(function: Callable[..., Tensor], inputs: list[Any], g: Tensor) -> 
 
     All is done with nodes, and other names of the inputs are what it differentiates by: what it adds hangs on the inputs alone.
     """
+    found = gradients_of_all(lambda *leaves: (function(*leaves),), inputs, [g])
+    return [d for d, x in zip(found, inputs, strict=True) if x is not None]
+
+
+def gradients_of_all(function: Callable[..., tuple[Tensor, ...]], inputs: list[Any], gs: list[Any]) -> list[Any]:
+    """The same of a function of several results. None for None among the inputs; among the gradients of the results it is passed over."""
     with grad_mode(True):
         leaves = [None if x is None else Tensor._of(_named(x._node)) for x in inputs]
-        y = function(*leaves)._node
+        pairs = [(y._node, g._node) for y, g in zip(function(*leaves), gs, strict=False) if g is not None]
     asked = [x._node for x in leaves if x is not None]
-    g_node = g._node if g.dtype is y.dtype else build.cast(g._node, y.dtype)
-    found = autodiff.backward([y], [g_node], targets=asked)
-    return [wrap(found[id(node)][1]) for node in asked]
+    cotangents = [g if g.dtype is y.dtype else build.cast(g, y.dtype) for y, g in pairs]
+    found = autodiff.backward([y for y, _ in pairs], cotangents, targets=asked)
+    return [None if x is None else wrap(found[id(x._node)][1]) for x in leaves]
 
 
 def _named(node: Node) -> Node:
