@@ -30,7 +30,6 @@ PROGRAMS = [
     "image_field",
     "lstm_lm",
     "maml",
-    "neural_ca",
     "resnet",
     "seq2seq",
     "siamese",
@@ -39,6 +38,7 @@ PROGRAMS = [
     "time_series",
     "transformer_lm",
     "vae",
+    "vit",
     "wgan_gp",
 ]
 WARM = (1, 1, 3, 4)  # steps before the measurement

@@ -57,12 +57,17 @@ class Operation:
 
 def operation_of(primitive: Any) -> Any:
     """A primitive as the interpreter runs it beside native kernels; itself where that is no other."""
-    if type(primitive).__name__ in VIEWS or isinstance(primitive, Alias | Constant | Iota):
-        return primitive
-    if not type(primitive).__module__.startswith(OWN):
-        return Operation(primitive)
-    kind = next((k for k in _KINDS if isinstance(primitive, k)), None)
-    return Operation(primitive) if kind is None else _KINDS[kind](primitive)
+    kind = _operation_for(type(primitive))
+    return primitive if kind is None else kind(primitive)
+
+
+@cache
+def _operation_for(kind: type[Any]) -> type[Operation] | None:
+    if kind.__name__ in VIEWS or issubclass(kind, Alias | Constant | Iota):
+        return None
+    if not kind.__module__.startswith(OWN):
+        return Operation
+    return next((_KINDS[k] for k in _KINDS if issubclass(kind, k)), Operation)
 
 
 # -- functions of float32
