@@ -1,4 +1,4 @@
-"""A program of examples/ that trains as long as another process asks: benchmarks/programs.py starts it, under PyTorch or under `shadergrad run`.
+"""A program of examples/ that trains as long as another process asks: benchmarks/uncompiled_programs.py starts it, under PyTorch or under `shadergrad run`.
 
 python benchmarks/one_program.py vae cpu 2                  # then a number of steps in each line of the input; prints their seconds
 """
@@ -6,6 +6,7 @@ python benchmarks/one_program.py vae cpu 2                  # then a number of s
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -27,9 +28,7 @@ def main(name: str, device: str, threads: str) -> None:
     losses = program.training(model, device)
     for line in sys.stdin:
         begin = time.perf_counter()
-        loss = None
-        for _ in range(int(line)):
-            loss = next(losses)
+        *_, loss = itertools.islice(losses, int(line))
         *_, last = model.parameters()
         values = [t.detach().reshape(-1)[0].item() for t in (loss, last)]  # so that the last update is done, too
         print(time.perf_counter() - begin, *values, flush=True)

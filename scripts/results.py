@@ -40,7 +40,7 @@ TASKS = {
 # Benchmarks of the page, in its order, with what a row of each begins with. The others are told where they belong, or by themselves.
 SHOWN = {
     "uncompiled": "training step",
-    "programs": "uncompiled program of examples/",
+    "uncompiled_programs": "uncompiled program of examples/",
     "first_step": "first step",
     "products": "",
     "units": "float16 on matrix units",

@@ -15,12 +15,12 @@ import first_step
 import growth
 import host_time
 import implementations
-import programs
 import shadergrad as sg
 import shapes
 import step
 import transfers
 import uncompiled
+import uncompiled_programs
 from workloads import WORKLOADS
 
 
@@ -57,7 +57,7 @@ def test_the_benchmark_prints_time_ratio_and_memory(device: str, capsys: pytest.
 
 @pytest.mark.slow  # two processes that import their library and compile
 def test_the_benchmark_of_programs_prints_ratios(capsys: pytest.CaptureFixture[str]) -> None:
-    programs.main("cpu", threads=1, rounds=1, only="gcn,image_field")
+    uncompiled_programs.main("cpu", threads=1, rounds=1, only="gcn,image_field")
     printed = capsys.readouterr().out
     for words in ("gcn", "image_field", "PyTorch eager", "2 programs", "quartiles"):
         assert words in printed

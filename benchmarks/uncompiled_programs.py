@@ -1,8 +1,8 @@
 """Twenty programs as people write them for PyTorch, uncompiled: the milliseconds of a training step under `shadergrad run` and under PyTorch.
 
-    python benchmarks/programs.py --results benchmarks/results              # two cores
-    python benchmarks/programs.py --threads 1 --only vae,gcn
-    python benchmarks/programs.py --device webgpu                           # beside PyTorch on CUDA
+    python benchmarks/uncompiled_programs.py --results benchmarks/results              # two cores
+    python benchmarks/uncompiled_programs.py --threads 1 --only vae,gcn
+    python benchmarks/uncompiled_programs.py --device webgpu                           # beside PyTorch on CUDA
 
 Both libraries run the same file of examples/ in a process of its own, and take turns. Prints the ratio of each program and their quartiles.
 """
@@ -68,13 +68,14 @@ class Child:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()  # closes the pipes
 
 
 def compare(name: str, device: str, threads: int, rounds: int) -> tuple[float, float]:
     """Milliseconds of a step of ours and of PyTorch's: medians of turns."""
     children = [Child(name, ours, device, threads) for ours in (True, False)]
     try:
+        latest = [0.0, SECONDS]
         for steps in WARM:
             latest = [child.seconds(steps) / steps for child in children]
         steps = max(1, round(SECONDS / latest[1]))
@@ -109,7 +110,7 @@ def main(
     if len(ratios) > 1:
         low, middle, high = quantiles(ratios, n=4)
         typer.echo(f"{len(ratios)} programs: {middle:.2f} times PyTorch's time (quartiles {low:.2f} and {high:.2f})")
-    keep(results, "programs", device, found)
+    keep(results, "uncompiled_programs", device, found)
 
 
 if __name__ == "__main__":
