@@ -89,10 +89,11 @@ def work(arguments: argparse.Namespace) -> None:
     once, read, distributed, count = prepare(
         arguments.task, arguments.way, int(os.environ["LOCAL_RANK"]), arguments.device
     )
-    loss, steps = 0.0, arguments.steps
+    loss, steps, warm = 0.0, arguments.steps, 4
     if arguments.way.startswith("diloco"):
         steps = -(-steps // EVERY) * EVERY  # so that every round has its exchanges
-    for _ in range(4):
+        warm += EVERY + DELAY  # until an exchange has ended
+    for _ in range(warm):
         loss = read(once())
     rounds = []
     for _ in range(arguments.rounds):
