@@ -57,7 +57,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True, order=True)
 class Machine:
-    """processor: its name and the cores that the process has. adapter: the GPU, or `cpu` for the NumPy device."""
+    """processor: its name and the cores that the process has. adapter: the GPU, or `cpu` for the cpu device."""
 
     processor: str
     adapter: str

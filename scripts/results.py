@@ -121,7 +121,7 @@ def described(machine: Machine) -> str:
 
 
 def title(machine: Machine) -> str:
-    return "The cpu device (NumPy)" if machine.adapter == "cpu" else machine.adapter
+    return "The cpu device" if machine.adapter == "cpu" else machine.adapter
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> str:

@@ -96,8 +96,8 @@ def _verdict(found: list[AdapterInfo], problem: str | None) -> str:
     if hardware:
         return f"Ready: trainings run on {hardware[0].name} ({hardware[0].backend})."
     if problem or not usable:
-        return "No GPU was found: trainings run on the cpu device (NumPy)."
-    return f"No GPU was found, only software ({usable[0].name}): trainings run on the cpu device (NumPy)."
+        return "No GPU was found: trainings run on the cpu device."
+    return f"No GPU was found, only software ({usable[0].name}): trainings run on the cpu device."
 
 
 def _packages() -> dict[str, str]:
