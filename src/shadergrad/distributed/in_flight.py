@@ -26,36 +26,34 @@ class Flight(NamedTuple):
 
 
 class InFlight:
-    """Values that travel through one channel. name: in the profile."""
+    """Values of one device that travel through a channel, which nothing else uses. name: in the profile."""
 
     def __init__(self, channel: Channel, name: str) -> None:
         self._channel, self._name = channel, name
         self._values: dict[int, Storage] = {}  # that have come, by node
-        self._travelling: dict[str, Travelling] = {}  # by device
+        self._travelling: Travelling | None = None
         self._under_way = 0
 
     def begin(self, value: Tensor) -> Flight:
         """Send a value, which is computed first. It may be overwritten at once."""
         execute.realize([value._node])
         node = exchanged(value._node, self._channel, 0)
-        self._on(node.device).read(node, value._node.storage, self._name)
+        if self._travelling is None or not self._under_way:  # whether somebody measures is asked anew
+            times = Times(node.device) if timing.span_listeners else NOT_MEASURED
+            self._travelling = Travelling(get_device(node.device), self._values, times)
+        self._travelling.read(node, value._node.storage, self._name)
         self._under_way += 1
         return Flight(node)
 
     def move(self) -> None:
-        """Send what the devices have read, and give them what has come, without waiting."""
-        for travelling in self._travelling.values():
-            travelling.move()
+        """Send what the device has read, and give it what has come, without waiting."""
+        if self._travelling is not None:
+            self._travelling.move()
 
     def finish(self, flight: Flight) -> Tensor:
         """The value of all processes, on the device that it was sent from. Waits for it."""
         node = flight.node
-        self._travelling[node.device].wait_for([node])
+        assert self._travelling is not None
+        self._travelling.wait_for([node])
         self._under_way -= 1
         return Tensor._of(leaf(self._values.pop(id(node)), node.shape, node.dtype, node.device))
-
-    def _on(self, device: str) -> Travelling:
-        if device not in self._travelling or not self._under_way:  # whether somebody measures is asked anew
-            times = Times(device) if timing.span_listeners else NOT_MEASURED
-            self._travelling[device] = Travelling(get_device(device), self._values, times)
-        return self._travelling[device]

@@ -43,7 +43,7 @@ class _Part:
     next exchange sends, None where nothing is rounded."""
 
     def __init__(self, params: list[Tensor], at: int, keeps_error: bool) -> None:
-        self.params, self.at = params, at
+        self.params, self.at, self.device = params, at, str(params[0].device)
         with grad_mode(False):
             self.shared = _flat(params).clone()
             self.momentum = zeros_like(self.shared)
@@ -167,11 +167,8 @@ class DiLoCo:
         named = [(f"params[{k}]", p) for k, p in enumerate(params)]
         refuse_unlike("DiLoCo", named, group, (every, lr, momentum, parts, delay, dtype))
         share(params, group)
-        engine = group.engine.subgroup(range(group.size()), None)
-        assert engine is not None
-        channel = Levels(engine) if dtype == "int8" else Channel(engine, "sum", "float16" if dtype == "float16" else "")
-        self._exchange = InFlight(channel, "outer step")
-        self._settings = engine.size, float(lr), float(momentum)
+        self._size = group.size()
+        self._exchanges = {name: self._exchange_in(group) for name in dict.fromkeys(str(p.device) for p in params)}
         self._parts = [
             _Part(own, (k * every) // parts, dtype != "float32")
             for k, each in enumerate(_divided(params, parts))
@@ -179,6 +176,13 @@ class DiLoCo:
         ]
         count = len(self._parts)
         self._send, self._move = CompiledStep(_sent, most_unwarned=count), CompiledStep(_update, most_unwarned=count)
+
+    def _exchange_in(self, group: Any) -> InFlight:
+        """The exchanges of a device: each has its own connections, for what is ready first may differ between processes."""
+        engine = group.engine.subgroup(range(group.size()), None)
+        if self.dtype == "int8":
+            return InFlight(Levels(engine), "outer step")
+        return InFlight(Channel(engine, "sum", "float16" if self.dtype == "float16" else ""), "outer step")
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner":
@@ -199,7 +203,8 @@ class DiLoCo:
     def advance(self) -> None:
         """Count an inner step, and exchange what is due."""
         self.steps += 1
-        self._exchange.move()
+        for exchange in self._exchanges.values():
+            exchange.move()
         for part in self._parts:
             if part.begun is not None and self.steps - part.begun.step >= self.delay:
                 self._finish(part)
@@ -219,7 +224,7 @@ class DiLoCo:
     def _begin(self, part: _Part) -> None:
         with grad_mode(False):
             sent, then = self._send(part.params, part.shared, part.error, self.dtype, self.delay > 0)
-        part.begun = _Begun(self.steps, self._exchange.begin(sent), then)
+        part.begun = _Begun(self.steps, self._exchanges[part.device].begin(sent), then)
         part.exchanged_at = self.steps
 
     def _finish_all(self) -> None:
@@ -231,9 +236,10 @@ class DiLoCo:
         assert part.begun is not None
         _, flight, then = part.begun
         part.begun = None
-        total = self._exchange.finish(flight)
+        total = self._exchanges[part.device].finish(flight)
+        settings = self._size, float(self.lr), float(self.momentum)
         with grad_mode(False):
-            self._move(part.params, part.shared, part.momentum, total, then, self._settings)
+            self._move(part.params, part.shared, part.momentum, total, then, settings)
         self.exchanges += 1
 
     def state_dict(self) -> dict[str, Any]:
