@@ -6,6 +6,12 @@ from .tests import EDITS, HAND, OPTIMIZER, RATE_OF_EPOCH, RATES
 
 # fmt: off
 FAULTS = (
+    fault("diloco-parameters-then-are-those-of-now", "optim/diloco.py", "_sent",
+          "now.clone() if keeps", "now if keeps",
+          "processes/test_distributed_optimizers.py::test_exchanges_every_so_many_steps_are_those_of_the_formula"),
+    fault("diloco-rate-of-the-beginning", "optim/diloco.py", "DiLoCo._finish",
+          "tensor([self.lr, self.momentum]", "tensor([1.0, self.momentum]",
+          "device/test_distributed.py::test_exchanges_of_diloco_on_a_gpu"),
     fault("optim-state-is-not-looked-at", "optim/optimizer.py", "Optimizer._update_all",
           'trace.on_attribute(self, "_held_state", self._held_state)', "",
           HAND + "state_of_an_optimizer_is_replaced"),

@@ -102,7 +102,7 @@ FAULTS = (
     fault("blas-blocks-without-the-last", "runtime/blas.py", "_cut",
           "range(0, size, step)", "range(0, size - step, step)",
           "device/test_blas.py::test_blocks_cover_each_element_once"),
-    fault("blas-keeps-one-thread", "runtime/blas.py", "alone",
+    fault("blas-keeps-one-thread", "runtime/blas.py", "_Users.leave",
           "library.set_num_threads(count)", "pass",
           "device/test_blas.py::test_blas_has_its_threads_back_also_after_an_error"),
     fault("native-copies-are-kept-as-views", "runtime/native_cpu.py", "Native._look",

@@ -120,3 +120,22 @@ def test_a_large_product_has_the_same_bits_in_each_run_of_a_step() -> None:
     step = sg.compile(lambda a, b: (a @ b.T).relu())
     runs = [step(a, b).numpy().tobytes() for _ in range(4)]
     assert len({*runs, (a @ b.T).relu().numpy().tobytes()}) == 1
+
+
+def test_blas_has_its_threads_back_when_the_last_of_several_users_is_done() -> None:
+    """Two threads of a program multiply at the same time, and the first is done first."""
+    (library, *_) = blas._libraries()
+    before = library.get_num_threads()
+    library.set_num_threads(2)
+    try:
+        first, second = blas.alone(), blas.alone()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert library.get_num_threads() == 1
+        second.__exit__(None, None, None)
+        assert library.get_num_threads() == 2
+        with blas.alone():
+            assert library.get_num_threads() == 1
+    finally:
+        library.set_num_threads(before)

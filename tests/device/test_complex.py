@@ -265,3 +265,11 @@ def test_complex_results_are_refused_on_a_gpu_with_the_way_there(webgpu: str) ->
     for line in (lambda x: sg.stft(x[0], 4, return_complex=True), sg.linalg.eig, sg.fft.fft):
         with pytest.raises(sg.DTypeError, match="the cpu device"):
             line(sg.ones(4, 4, device=webgpu))
+
+
+def test_log1p_near_0_and_tangents_far_from_the_real_axis_are_pytorchs() -> None:
+    z = np.array([1e-8, 1e-8j, -1e-12 + 1e-9j, 0.4 - 0.2j, 3 + 4j, -0.3, 400j, 2 - 1e3j, 0.5 + 0.1j])
+    for name in ("log1p", "tan", "atanh"):
+        found = getattr(sg, name)(sg.tensor(z, dtype=sg.complex128)).numpy()
+        expected = getattr(torch, name)(torch.tensor(z)).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-14, atol=0, err_msg=name)

@@ -40,8 +40,10 @@ def test_every_operation_works_on_a_gpu(webgpu: str) -> None:
 
 DILOCO = """
 import numpy as np
+import warnings
 import shadergrad as sg
 nn, dist = sg.nn, sg.distributed
+warnings.filterwarnings("error", message=".* is captured for the ")  # another rate captures nothing
 dist.init_process_group("gloo", timeout=60)
 rank, size = dist.get_rank(), dist.get_world_size()
 
@@ -57,7 +59,7 @@ def moved(parameters):
 for every, delay in ((1, 0), (2, 1)):
     parameters = [*nn.Linear(4, 8).parameters(), *nn.Linear(3, 2).to("webgpu").parameters()]
     optimizer = sg.optim.DiLoCo(sg.optim.SGD(parameters, lr=0.1), every=every, parts=2, delay=delay, momentum=0.0)
-    for rate in (1.0, 0.25):
+    for rate in (1.0, 0.25, 0.5):
         optimizer.lr = rate
         before = values(parameters)
         moved(parameters)

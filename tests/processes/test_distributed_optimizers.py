@@ -158,6 +158,18 @@ for dtype, tolerance in (("float32", 1e-5), ("float16", 2e-3), ("int8", 2e-2)):
     optimizer.finish()
     assert optimizer.exchanges == 4 and (flat(model) == before).all()
 
+# what inner steps move while a part travels is kept
+for count in (1, 3):
+    parameters = [nn.Parameter(sg.zeros(4)) for _ in range(count)]
+    optimizer = sg.optim.DiLoCo(sg.optim.SGD(parameters, lr=0.1), every=2, delay=1, lr=1.0, momentum=0.0)
+    for moved in (1 + rank, 1 + rank, 10):
+        with sg.no_grad():
+            for p in parameters:
+                p += float(moved)
+        optimizer.advance()
+    for p in parameters:
+        assert (p.detach().numpy() == 3 + 10).all(), p
+
 # in parts, with inner steps while they travel
 model = make()
 optimizer = sg.optim.DiLoCo(sg.optim.SGD(model.parameters(), lr=0.1), every=4, parts=2, delay=1, lr=1.0, momentum=0.0)

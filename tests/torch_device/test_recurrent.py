@@ -99,3 +99,27 @@ def test_a_training_loop_is_recognised_and_runs_as_one_program(
         model(x)[0].sum().backward()
         optimizer.step()
     assert not [op for op in met if "rnn" in str(op)]
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_gradients_of_each_sample_by_transforms(torch_device: Any) -> None:
+    torch.manual_seed(0)
+    layer = nn.GRU(3, 4)
+    samples = torch.randn(5, 2, 1, 3)
+
+    def found(place: str) -> Any:
+        own = copy.deepcopy(layer).to(place)
+        parameters = {name: p.detach() for name, p in own.named_parameters()}
+
+        def loss(parameters: Any, x: Any) -> Any:
+            return torch.func.functional_call(own, parameters, (x,))[0].pow(2).sum()
+
+        slope, at = torch.func.grad(loss), samples.to(place)
+        if place == "webgpu":
+            return torch.func.vmap(slope, in_dims=(None, 0))(parameters, at)
+        one_by_one = [slope(parameters, x) for x in at]  # PyTorch's cpu has no rule
+        return {name: torch.stack([g[name] for g in one_by_one]) for name in parameters}
+
+    ours, theirs = found("webgpu"), found("cpu")
+    for name, g in theirs.items():
+        torch.testing.assert_close(ours[name].cpu(), g, rtol=1e-4, atol=1e-6)

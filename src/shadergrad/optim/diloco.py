@@ -21,7 +21,7 @@ from ..dtypes import float16, float32
 from ..errors import CompileError
 from ..graph.node import grad_mode
 from ..run.step import CompiledStep
-from ..tensor import Tensor, cat, where, zeros, zeros_like
+from ..tensor import Tensor, cat, tensor, where, zeros, zeros_like
 from .checks import OptimizerError
 from .optimizer import Optimizer
 
@@ -72,7 +72,7 @@ def _sent(
         sent = rounded = change
     if error is not None:
         error.copy_(change - rounded)
-    return sent, now if keeps else None
+    return sent, now.clone() if keeps else None  # of one parameter `now` is a view
 
 
 def _levels(change: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,10 +91,11 @@ def _update(
     momentum: Tensor,
     total: Tensor,
     then: Tensor | None,
-    settings: tuple[Any, ...],
+    rates: Tensor,
+    size: int,
 ) -> None:
-    """The outer optimizer's step. total: the sum of all processes' changes. settings: number of processes, learning rate, momentum."""
-    size, lr, beta = settings
+    """The outer optimizer's step. total: the sum of all processes' changes. rates: learning rate, momentum. size: the number of processes."""
+    lr, beta = rates.unbind()
     if total.numel() != shared.numel():
         total = total.reshape(-1, Levels.ROW)[:, 1:].reshape(-1)[: shared.numel()]
     mean = total.to(float32) / size
@@ -237,9 +238,9 @@ class DiLoCo:
         _, flight, then = part.begun
         part.begun = None
         total = self._exchanges[part.device].finish(flight)
-        settings = self._size, float(self.lr), float(self.momentum)
+        rates = tensor([self.lr, self.momentum], dtype=float32, device=part.device)
         with grad_mode(False):
-            self._move(part.params, part.shared, part.momentum, total, then, settings)
+            self._move(part.params, part.shared, part.momentum, total, then, rates, self._size)
         self.exchanges += 1
 
     def state_dict(self) -> dict[str, Any]:

@@ -250,6 +250,16 @@ Exp = record(
     "Exp", "e ** x.", np.exp, "sg_exp({a})", lambda x, y: y, categories=FLOATS, of_complex=True, cost=4, public=True,
     example=("[0.0, 1.0]", "[1.    , 2.7183]"),
 )
+def _log1p(x: np.ndarray) -> np.ndarray:
+    """NumPy's, but for complex numbers near 0, which it adds to 1 first."""
+    if x.dtype.kind != "c":
+        return np.log1p(x)
+    real, imaginary = np.real(x), np.imag(x)
+    size = 0.5 * np.log1p(real * (2 + real) + imaginary * imaginary)
+    near = (size + 1j * np.arctan2(imaginary, 1 + real)).astype(x.dtype)
+    return np.where(np.abs(x) < 0.5, near, np.log1p(x))
+
+
 Exp2 = record(  # by way of exp, whose operand would be rounded
     "Exp2", "2 ** x.", np.exp2, "sg_exp2({a})", lambda x, y: y * math.log(2.0), categories=FLOATS, cost=4, public=True,
     example=("[0.0, 1.0, 3.0]", "[1., 2., 8.]"),
@@ -275,7 +285,7 @@ Log10 = record(  # the same of powers of 10
     example=("[1.0, 10.0, 100.0]", "[0., 1., 2.]"),
 )
 Log1p = record(
-    "Log1p", "log(1 + x), exact near 0; -inf at -1, NaN below.", np.log1p, "sg_log1p({a})",
+    "Log1p", "log(1 + x), exact near 0; -inf at -1, NaN below.", _log1p, "sg_log1p({a})",
     lambda x, y: 1.0 / (x + 1.0),
     categories=FLOATS, of_complex=True, cost=8, domain=(-0.9, 5.0), public=True,
     example=("[0.0, 1.0]", "[0.    , 0.6931]"),

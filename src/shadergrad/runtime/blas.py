@@ -8,6 +8,7 @@ number of threads. threadpoolctl tells BLAS; without it, and for BLAS libraries 
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -24,9 +25,6 @@ NARROWEST = 64  # rows, or columns, of a block: BLAS copies the whole other oper
 STEP = 16  # of where blocks begin
 
 Cut = tuple[slice, slice, slice]  # matrices, rows and columns of a block
-
-
-_is_alone = False
 
 
 def is_threaded(m: int, n: int, k: int) -> bool:
@@ -74,18 +72,38 @@ def _cut(size: int, step: int) -> list[slice]:
 @contextmanager
 def alone() -> Iterator[None]:
     """BLAS multiplies in one thread meanwhile, where it can be told: for several products, as telling it takes as long as a small one."""
-    global _is_alone
-    libraries = [] if _is_alone else _libraries()
-    before = [library.get_num_threads() for library in libraries]
-    for library in libraries:
-        library.set_num_threads(1)
-    outer, _is_alone = _is_alone, True
+    _users.enter()
     try:
         yield
     finally:
-        _is_alone = outer
-        for library, count in zip(libraries, before, strict=True):
-            library.set_num_threads(count)
+        _users.leave()
+
+
+class _Users:
+    """Who wants BLAS to have one thread: the first tells it, the last gives its threads back, whichever threads of a program these are."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._before: list[int] = []
+
+    def enter(self) -> None:
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                self._before = [library.get_num_threads() for library in _libraries()]
+                for library in _libraries():
+                    library.set_num_threads(1)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                for library, count in zip(_libraries(), self._before, strict=True):
+                    library.set_num_threads(count)
+
+
+_users = _Users()
 
 
 @cache

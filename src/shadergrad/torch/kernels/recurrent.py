@@ -10,7 +10,7 @@ import shadergrad as sg
 from shadergrad.nn.recurrent import STEPS, scan
 
 from ...tensor import Tensor
-from ..private import by_operations
+from ..private import by_operations, is_under_transforms
 from ..table import composite, kernel
 from .gradients import gradients_of_all
 
@@ -63,10 +63,12 @@ def gru_cell_backward(g: Tensor, saved: Tensor, has_bias: bool) -> Any:
 
 
 def _is_whole(x: torch.Tensor, train: bool, dropout: float, layers: int) -> bool:
-    """Not where values are dropped between layers, nor where a program asks for the operations, whose gradients have gradients."""
+    """Not where values are dropped between layers, nor where a program asks for the operations, whose gradients have gradients, or
+    transforms, which know no rule for the whole (`torch.func.vmap`)."""
     is_dropping = train and dropout > 0 and layers > 1
     return (
         torch.backends.cudnn.enabled
+        and not is_under_transforms()
         and not is_dropping
         and x.dtype is torch.float32
         and x.dim() == 3
