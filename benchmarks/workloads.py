@@ -104,6 +104,11 @@ def resnet(small: bool) -> Workload:
     return residual(4, 16, (4, 8, 8, 8)) if small else residual(128, 32, (64, 128, 256, 512))
 
 
+def resnet_16(small: bool) -> Workload:
+    """The same with batch 16, for processors."""
+    return residual(2, 16, (4, 8, 8, 8)) if small else residual(16, 32, (64, 128, 256, 512))
+
+
 def residual(batch: int, side: int, widths: tuple[int, ...], blocks: int = 2) -> Workload:
     """A residual network for images of 3 x side x side, with so many blocks of two convolutions for each of the widths."""
 
@@ -231,7 +236,16 @@ def mlm(small: bool) -> Workload:
 
 def gpt2s(small: bool) -> Workload:
     """GPT-2 small, 124 M parameters: width 768, 12 heads, 12 layers, 50,257 tokens, 4 x 512 of them, AdamW."""
-    sequence, batch, width, heads, depth, tokens = (8, 2, 64, 2, 2, 50) if small else (512, 4, 768, 12, 12, 50257)
+    return generative(8, 2, 64, 2, 2, 50) if small else generative(512, 4, 768, 12, 12, 50257)
+
+
+def gpt2s_128(small: bool) -> Workload:
+    """The same with 1 x 128 tokens, for processors."""
+    return generative(8, 1, 64, 2, 2, 50) if small else generative(128, 1, 768, 12, 12, 50257)
+
+
+def generative(sequence: int, batch: int, width: int, heads: int, depth: int, tokens: int) -> Workload:
+    """A language model of GPT-2's form, whose head has the embedding's weights."""
 
     def model(lib: Any) -> Any:
         nn, F = lib.nn, lib.nn.functional
@@ -277,5 +291,5 @@ def gpt2s(small: bool) -> Workload:
 
 
 WORKLOADS: dict[str, Callable[[bool], Workload]] = {
-    f.__name__: f for f in (logreg, mlp, cnn, resnet, lstm, transformer, mlm, gpt2s, xor)
+    f.__name__: f for f in (logreg, mlp, cnn, resnet, resnet_16, lstm, transformer, mlm, gpt2s, gpt2s_128, xor)
 }

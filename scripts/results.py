@@ -35,6 +35,8 @@ TASKS = {
     "transformer": "transformer, 4 layers of 256",
     "mlm": "masked language model, 6 layers of 128",
     "gpt2s": "GPT-2 small, 4 x 512 tokens",
+    "gpt2s_128": "GPT-2 small, 1 x 128 tokens",
+    "resnet_16": "ResNet-18, batch 16",
     "logreg": "logistic regression, batch 256",
 }
 # Benchmarks of the page, in its order, with what a row of each begins with. The others are told where they belong, or by themselves.

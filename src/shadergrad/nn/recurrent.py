@@ -15,6 +15,7 @@ from ..errors import ShapeError
 from ..tensor import Tensor, cat, empty, stack, zeros
 from ..tensor.composed import composed
 from ..tensor.precision import here, policy, states_under_autocast
+from ..tensor.shared_weights import shared_linear
 from . import functional as F
 from . import init
 from .arguments import check_tensor, number, takes_tensors
@@ -75,12 +76,14 @@ def scan(
 ) -> tuple[Tensor, ...]:
     """The outputs of one layer in one direction at all times, and the last state."""
     _, step = STEPS[mode]
-    projected = F.linear(input, weight_ih, bias_ih)
+    times = [*enumerate(F.linear(input, weight_ih, bias_ih).unbind())]
+    hidden = shared_linear(F.linear, weight_hh, bias_hh)
+    reduced = None if weight_hr is None else shared_linear(F.linear, weight_hr, None)
     outputs = []
-    for x in (reversed if backwards else iter)(projected.unbind()):
-        state = step(x, F.linear(state[0], weight_hh, bias_hh), state)
-        if weight_hr is not None:
-            state = (F.linear(state[0], weight_hr), *state[1:])
+    for k, x in reversed(times) if backwards else times:
+        state = step(x, hidden(k, state[0]), state)
+        if reduced is not None:
+            state = (reduced(k, state[0]), *state[1:])
         outputs.append(state[0])
     return stack(outputs[::-1] if backwards else outputs), *state
 

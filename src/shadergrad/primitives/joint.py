@@ -89,3 +89,42 @@ class Result(Primitive):
 
 
 Result.kind = "alias"  # said here and not in the class, so that it is no record of the registry: no plan holds one
+
+
+@dataclass(frozen=True, eq=False)
+class SharedWeight(Meeting):
+    """Of products with one weight (outs, features), each plus a bias (outs,) where there is one: the gradient is one product over all of them,
+    where a product each, and their sum, would write the weight's size as many times."""
+
+    def gradients(self, grads: Mapping[int, Node], node: Node) -> Sequence[Node | None]:
+        g, x = (_rows([grads[k] for k in sorted(grads) if k % 2 == part]) for part in range(2))
+        one = tuple(build.reshape(a, (1, *a.shape)) for a in (g, x))
+        weight = build.reshape(build.dot(build.transpose(one[0]), one[1]), node.inputs[0].shape)
+        return [weight, *(build.reshape(build.sum_over(g, (0,)), b.shape) for b in node.inputs[1:])]
+
+
+def _rows(parts: Sequence[Node]) -> Node:
+    """Matrices one below the other; stacked first, as the gradient of `Unbound` is, so that equal stacks are computed once."""
+    n, size = parts[0].shape
+    stacked = build.cat([build.reshape(p, (1, n, size)) for p in parts], 0)
+    return build.reshape(stacked, (len(parts) * n, size))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedProduct(Primitive):
+    """One of the products with a weight; inputs: its value, the meeting, its own factor (n, features), the weight."""
+
+    position: int
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return inputs[0].shape, inputs[0].dtype
+
+    def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:
+        _, meeting, x, weight = node.inputs
+        dx = None
+        if x.requires_grad:
+            dx = build.reshape(build.dot(*(build.reshape(a, (1, *a.shape)) for a in (g, weight))), x.shape)
+        return None, Gathered({2 * self.position: g, 2 * self.position + 1: x}, meeting), dx, None
+
+
+SharedProduct.kind = "alias"  # as for Result

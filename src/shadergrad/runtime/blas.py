@@ -1,30 +1,39 @@
-"""Products by NumPy's BLAS, in blocks that the threads of native kernels share. In: arrays of matrices. Out: their products.
+"""NumPy's BLAS as machine code calls it. In: sizes and strides of arrays of matrices. Out: a function, and words that describe the product.
 
-Threads of BLAS's own wait for the next product on the cores that kernels need meanwhile: OpenBLAS's spin for a tenth of a second. So BLAS has one
+OpenBLAS's own threads spin for a tenth of a second after a product, on the cores that kernels need meanwhile. So BLAS has one
 thread while it multiplies here, and large products are cut. Where depends on their sizes alone, so results have the same bits for any
-number of threads. threadpoolctl tells BLAS; without it, and for BLAS libraries that it does not know, their own threads multiply.
+number of threads. threadpoolctl finds the library and tells it; without it, and for libraries that it does not know, NumPy multiplies, and BLAS's
+own threads share.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .threads import pool
+from ..compile.native import library_product
+from . import llvm
 
 THREADED = 1 << 18  # multiplications of a matrix from which on OpenBLAS uses threads
-A_BLOCK = 1 << 23  # multiplications of a block, about
+FEWEST_CUT = 1 << 22  # multiplications of a product that is cut
+A_BLOCK = 1 << 25  # multiplications of a block, about, of large products
 MOST_BLOCKS = 16
-NARROWEST = 64  # rows, or columns, of a block: BLAS copies the whole other operand for each
+NARROWEST = 256  # rows, or columns, of a third block: BLAS copies the whole other operand for each
 STEP = 16  # of where blocks begin
+A_STRETCH = 1 << 17  # multiplications of a block of a matrix times a vector, which copies nothing
+FEWEST = 1 << 18  # multiplications that a thread takes
+NAMES = ("scipy_cblas_{}64_", "cblas_{}64_", "scipy_cblas_{}", "cblas_{}")  # of a library with 64-bit integers, or 32
+PREFIXES = {"float32": "s", "float64": "d"}
 
-Cut = tuple[slice, slice, slice]  # matrices, rows and columns of a block
+Cut = tuple[slice, slice]  # rows and columns of a block
+Strides = tuple[int, int, int]  # in bytes
 
 
 def is_threaded(m: int, n: int, k: int) -> bool:
@@ -32,41 +41,105 @@ def is_threaded(m: int, n: int, k: int) -> bool:
     return m * n * k >= THREADED
 
 
-def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """out = a @ b, of matrices (batch, m, k) and (batch, k, n) of floats."""
-    batch, m, n = out.shape
-    if not is_threaded(m, n, a.shape[2]) or not _libraries():
-        return np.matmul(a, b, out=out)
-    cuts = blocks(batch, m, n, a.shape[2])
+class Called(NamedTuple):
+    """A product by calls of BLAS (compile/native/library_product.py).
 
-    def some(_: int, begin: int, end: int) -> None:
-        with np.errstate(all="ignore"):  # which each thread has of its own
-            for each, rows, columns in cuts[begin:end]:
-                np.matmul(a[each, rows], b[each, :, columns], out=out[each, rows, columns])
+    words: the description. units: calls. least: those that are worth a thread. is_swapped: the right operand comes first.
+    """
 
-    with alone():
-        if len(cuts) == 1:
-            np.matmul(a, b, out=out)
-        else:
-            pool.run(some, 0, len(cuts), 1)
-    return out
+    function: llvm.Function
+    words: np.ndarray
+    units: int
+    least: int
+    is_swapped: bool
+
+
+def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: Strides, out: Strides) -> Called | None:
+    """The product of matrices `left` (batch, m, k) and (batch, k, n) of such strides in bytes; None where there is no library, or it does not take
+    matrices that lie so."""
+    batch, m, k = left
+    size = np.dtype(dtype).itemsize
+    of_vector = m == 1 or n == 1
+    function = _function(dtype, "gemv" if of_vector else "gemm")
+    if function is None or not batch * m * n * k:
+        return None
+    lies = [_lies(*a[1:], m, k, size), _lies(*b[1:], k, n, size), _lies(*out[1:], m, n, size)]
+    if any(found is None for found in lies) or lies[2][0]:  # type: ignore[index]
+        return None
+    (left_turned, left_leading), (right_turned, right_leading), (_, leading) = lies  # type: ignore[misc]
+    found = cuts(batch, m, n, k)
+    if n == 1:
+        words = [function, _form(left_turned), 0, left_leading, b[1] // size, out[1] // size, 0, len(found), a[0], b[0], out[0]]
+        for rows, _ in found:
+            count = rows.stop - rows.start
+            words += [*((k, count) if left_turned else (count, k)), rows.start * a[1], 0, rows.start * out[1]]
+    elif m == 1:  # the result is the transposed right operand times a vector
+        words = [function, _form(not right_turned), 0, right_leading, a[2] // size, out[2] // size, 0, len(found), b[0], a[0], out[0]]
+        for _, columns in found:
+            count = columns.stop - columns.start
+            words += [*((count, k) if right_turned else (k, count)), columns.start * b[2], 0, columns.start * out[2]]
+    else:
+        words = [function, _form(left_turned), _form(right_turned), left_leading, right_leading, leading, k, len(found)]
+        words += [a[0], b[0], out[0]]
+        for rows, columns in found:
+            i, j = rows.start, columns.start
+            words += [rows.stop - i, columns.stop - j, i * a[1], j * b[2], i * out[1] + j * out[2]]
+    fewest = A_STRETCH if of_vector else FEWEST
+    least = max(1, fewest * len(found) // (m * n * k))
+    text = llvm.function(library_product.text_for(dtype, of_vector))
+    swapped = m == 1 and n != 1
+    return Called(text, np.array(words, np.int64), batch * len(found), least, swapped)
+
+
+def _form(is_turned: bool) -> int:
+    return library_product.TRANSPOSED if is_turned else library_product.NOT_TRANSPOSED
+
+
+def _lies(rows_apart: int, columns_apart: int, rows: int, columns: int, size: int) -> tuple[bool, int] | None:
+    """How a matrix lies: whether BLAS takes it as transposed, and its leading dimension; None where BLAS does not take it."""
+    for is_turned, inner, outer, along, across in (
+        (False, columns_apart, rows_apart, columns, rows),
+        (True, rows_apart, columns_apart, rows, columns),
+    ):
+        if inner != size and along > 1:
+            continue
+        leading = along if across == 1 else outer // size
+        if leading >= along and (across == 1 or not outer % size):
+            return is_turned, leading
+    return None
 
 
 @cache
-def blocks(batch: int, m: int, n: int, k: int) -> list[Cut]:
-    """How a product is cut: along the batch where that suffices, else along the longer side of the result."""
-    count, whole = min(MOST_BLOCKS, batch * m * n * k // A_BLOCK), slice(None)
+def cuts(batch: int, m: int, n: int, k: int) -> list[Cut]:
+    """How each matrix of a product is cut: not at all where the batch gives enough blocks, else along the longer side."""
+    total, longer = batch * m * n * k, max(m, n)
+    if m == 1 or n == 1:
+        count = min(MOST_BLOCKS, total // A_STRETCH, longer // STEP)
+    elif total < FEWEST_CUT:
+        count = 1
+    else:
+        count = min(MOST_BLOCKS, max(2, min(total // A_BLOCK, longer // NARROWEST)))
+    count = -(-count // batch)
     if count < 2:
-        return [(whole, whole, whole)]
-    if batch >= count:
-        return [(part, whole, whole) for part in _cut(batch, -(-batch // count))]
-    longer = max(m, n)
-    parts = _cut(longer, max(NARROWEST, -(-longer // (count * STEP)) * STEP))
-    return [(whole, part, whole) if m >= n else (whole, whole, part) for part in parts]
+        return [(slice(0, m), slice(0, n))]
+    step = -(-longer // (count * STEP)) * STEP
+    parts = [slice(at, min(at + step, longer)) for at in range(0, longer, step)]
+    return [(part, slice(0, n)) for part in parts] if m >= n else [(slice(0, m), part) for part in parts]
 
 
-def _cut(size: int, step: int) -> list[slice]:
-    return [slice(at, min(at + step, size)) for at in range(0, size, step)]
+@cache
+def _function(dtype: str, form: str) -> int | None:
+    """The address of a library's function, "gemm" or "gemv", for a dtype."""
+    prefix = PREFIXES.get(dtype)
+    if prefix is None or not llvm.installed():
+        return None
+    for library in sorted(_libraries(), key=lambda found: "numpy" not in found.filepath):
+        with suppress(OSError):
+            loaded = ctypes.CDLL(library.filepath)
+            for name in NAMES:
+                with suppress(AttributeError):
+                    return ctypes.cast(getattr(loaded, name.format(prefix + form)), ctypes.c_void_p).value
+    return None
 
 
 @contextmanager

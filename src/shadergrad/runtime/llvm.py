@@ -11,11 +11,11 @@ import hashlib
 import importlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..compile.native.registers import LARGE, SMALL
 from ..config import LLVMLITE, config, has_llvmlite
@@ -166,13 +166,25 @@ def code() -> Code:
         ) from error
 
 
-FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)  # it lets the interpreter lock go
-Function = Callable[[int, int, int], Any]
+_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)  # it lets the interpreter lock go
+
+
+class Function(Protocol):
+    """A function in machine code, called with a table of buffers, and where a range begins and ends. address: where it lies."""
+
+    address: int
+
+    def __call__(self, table: int, begin: int, end: int, /) -> None: ...
 
 
 def functions(texts: Sequence[str]) -> list[Function]:
-    """What texts define, to be called with a table of buffers, and where a range begins and ends."""
-    return [FUNCTION(address) for address in code().addresses(texts)]
+    """The functions that texts define."""
+    found: list[Any] = []
+    for address in code().addresses(texts):
+        function = _SIGNATURE(address)
+        function.address = address
+        found.append(function)
+    return found
 
 
 def function(text: str) -> Function:

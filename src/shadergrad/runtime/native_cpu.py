@@ -1,13 +1,16 @@
 """Plans of the cpu device as native kernels. In: a plan. Out: a program that runs functions in machine code over NumPy arrays, and
 operations of the interpreter between them.
 
+Kernels and products run in stretches: one call of machine code runs all of them (threads.py), and the interpreter comes in between
+for operations that only it serves.
+
 Arrays that no program is given lie in one stretch of memory that all programs of the process share, for one runs at a time; where
 each lies is decided once, by how long it lives. Outputs are new arrays: others may hold the old ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -19,9 +22,20 @@ from ..compile.native.regions import Hosted
 from ..compile.native.slots import ALIGNMENT, slots_of
 from ..graph.primitive import Primitive
 from ..primitives.dot import Dot
-from . import blas, llvm, timing
+from ..primitives.views import Cat
+from . import blas, llvm, products, timing
 from .native_operations import laid, operation_of
-from .threads import pool
+from .threads import Kernels, pool
+
+MOST_AT_ONCE = 64  # kernels of a call, so that Ctrl-C comes within a step
+
+
+class Stretch(NamedTuple):
+    """Steps `first` to `last` of a program, which machine code runs: kernels of its list from number `kernel`."""
+
+    first: int
+    last: int
+    kernel: int
 
 
 class Operand(NamedTuple):
@@ -77,12 +91,34 @@ class Native:
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self._code = llvm.functions(steps.texts)
+        self._products = self._products_of(steps)
         self._offsets, self._bytes = slots_of(steps, {*self._in_slots()})
         self._tables(steps)
         self._operands_of(steps)
         self.forget()
 
     # -- where arrays lie
+
+    def _products_of(self, steps: Steps) -> dict[int, tuple[products.Product, tuple[int, int]]]:
+        """Products that machine code computes, by the number of their step, and at which byte of its row each operand begins."""
+        found = {}
+        for k, step in enumerate(steps.steps):
+            if step.hosted is None or not _is_product(step.hosted):
+                continue
+            rows = [np.empty(steps.rows[row].shape, steps.rows[row].dtype.numpy) for row in step.reads]
+            seen = [Operand(0, v, True).of(row) for row, v in zip(rows, step.hosted.views, strict=True)]
+            if not all(np.may_share_memory(a, row) for a, row in zip(seen, rows, strict=True)):
+                continue  # a copy
+            out = np.empty(steps.rows[step.writes[0]].shape, seen[0].dtype)
+            product = products.product_of(*seen, out)
+            if product is not None:
+                begins = tuple(_address(a) - _address(row) for a, row in zip(seen, rows, strict=True))
+                found[k] = (product, begins)
+        return found
+
+    def _is_hosted(self, k: int) -> bool:
+        """Whether the interpreter runs a step."""
+        return self.steps.steps[k].hosted is not None and k not in self._products
 
     def _in_slots(self) -> list[int]:
         """Rows in shared memory: what kernels and products write, besides outputs."""
@@ -91,40 +127,69 @@ class Native:
         return [r for r in dict.fromkeys(written) if r not in outputs]
 
     def _tables(self, steps: Steps) -> None:
-        """One table of addresses for all kernels, each of which is given where its own begin."""
-        rows = [row for step in steps.steps for row in step.buffers]
-        self._table = np.zeros(max(1, len(rows)), np.uint64)
-        self._rows = np.array(rows, np.intp)
-        self._addresses = np.zeros(len(steps.rows), np.uint64)
-        hosted = {s.writes[0] for s in steps.steps if s.hosted is not None} - self._offsets.keys()
+        """One table of addresses for all kernels, each of which is given where its own begin; and the list of kernels."""
+        places: list[tuple[int, int]] = []  # of the table: a row and a byte of it, or -1 and an address
+        starts: list[int] = []  # of each step in the table
+        for k, step in enumerate(steps.steps):
+            starts.append(len(places))
+            if k in self._products:
+                product, begins = self._products[k]
+                rows = [*zip(step.reads, begins, strict=True), (step.writes[0], 0)]
+                left, right, out, words = product.table(0, 1, 2)
+                places += [rows[left], rows[right], rows[out], (-1, words)]
+            else:
+                places += [(row, 0) for row in step.buffers]
+        self._table = np.zeros(max(1, len(places)), np.uint64)
+        self._rows = np.array([row for row, _ in places], np.intp)
+        self._begins = np.array([begin for _, begin in places], np.uint64)
+        self._addresses = np.zeros(len(steps.rows) + 1, np.uint64)  # the last one is 0, of places with an address of their own
+        hosted = {s.writes[0] for k, s in enumerate(steps.steps) if self._is_hosted(k)} - self._offsets.keys()
         self._fixed = np.array(list(self._offsets), np.intp)
         self._fixed_offsets = np.array(list(self._offsets.values()), np.uint64)
         self._late = {row: np.flatnonzero(self._rows == row) for row in hosted}
-        seen = {r for s in steps.steps if s.hosted is not None for r in (*s.reads, *s.writes)}
+        seen = {r for k, s in enumerate(steps.steps) if self._is_hosted(k) for r in (*s.reads, *s.writes)}
         self._seen = [row for row in self._offsets if row in seen]  # rows that the interpreter reads or writes
         made = {r for s in steps.steps if s.hosted is None or _into(s.hosted) for r in s.writes}
         self._made = [row for row in dict.fromkeys(steps.outputs) if row in made]  # outputs that are written in place
+        self._list_kernels(steps, starts)
+
+    def _list_kernels(self, steps: Steps, starts: list[int]) -> None:
+        """The kernels as machine code reads them, and the program as stretches of them and single steps of the interpreter."""
         base = _address(self._table)
-        self._run_steps: list[tuple[Step, Any, int]] = []
-        at = 0
-        for step in steps.steps:
-            function = operation_of(step.hosted.of) if step.hosted is not None else self._code[step.kernel]
-            self._run_steps.append((step, function, base + 8 * at))
-            at += len(step.buffers)
+        kernels: list[tuple[llvm.Function, int, int, int]] = []
+        self._program: list[Stretch | int] = []
+        self._hosts: dict[int, Any] = {}
+        for k, step in enumerate(steps.steps):
+            if self._is_hosted(k):
+                assert step.hosted is not None
+                self._hosts[k] = operation_of(step.hosted.of)
+                self._program.append(k)
+                continue
+            number, table = len(kernels), base + 8 * starts[k]
+            if k in self._products:
+                product, _ = self._products[k]
+                kernels.append((product.function, table, product.units, product.least))
+            else:
+                kernels.append((self._code[step.kernel], table, step.units, step.least))
+            last = self._program[-1] if self._program else None
+            if isinstance(last, Stretch) and number - last.kernel < MOST_AT_ONCE:
+                self._program[-1] = last._replace(last=k)
+            else:
+                self._program.append(Stretch(k, k, number))
+        self._kernels = Kernels.of(kernels)
+        self._multiplies = any(product.needs_library for product, _ in self._products.values())
 
     def _operands_of(self, steps: Steps) -> None:
         """Number the operands of the interpreter's operations: views of a row, as matrices where BLAS multiplies them."""
         numbers: dict[Operand, int] = {}
-        self._given: list[tuple[int, ...]] = []  # of each step, its operands
-        for step in steps.steps:
-            hosted = step.hosted
-            own: list[Operand] = []
-            if hosted is not None:
-                is_product = _into(hosted)
-                own = [Operand(row, v, is_product) for row, v in zip(step.reads, hosted.views, strict=True)]
-            self._given.append(tuple([numbers.setdefault(o, len(numbers)) for o in own]))
+        self._given: dict[int, tuple[int, ...]] = {}  # of each step of the interpreter, its operands
+        for k in self._hosts:
+            step = steps.steps[k]
+            assert step.hosted is not None
+            is_product = _is_product(step.hosted)
+            own = [Operand(row, v, is_product) for row, v in zip(step.reads, step.hosted.views, strict=True)]
+            self._given[k] = tuple([numbers.setdefault(o, len(numbers)) for o in own])
         self._operands = list(numbers)
-        self._multiplies = False  # whether a product was large enough for threads of BLAS's own
         of_rows: dict[int, list[int]] = {}
         for operand, number in numbers.items():
             of_rows.setdefault(operand.row, []).append(number)
@@ -174,52 +239,70 @@ class Native:
             addresses[self._fixed] = self._fixed_offsets + np.uint64(base)
             for row in (*range(steps.inputs), *self._made):
                 addresses[row] = _address(arrays[row])
-            np.take(addresses, self._rows, out=self._table[: self._rows.size])
-            with blas.alone() if self._multiplies else nullcontext():
-                for (step, function, table), given, dead, gone in zip(
-                    self._run_steps, self._given, steps.dies, self._gone, strict=True
-                ):
+            np.add(addresses[self._rows], self._begins, out=self._table[: self._rows.size])
+            with pool.running(), blas.alone() if self._multiplies else nullcontext():
+                for part in self._program if told is None else self._singly():
                     start = 0.0 if told is None else timing.now()
-                    if step.hosted is None:
-                        pool.run(function, table, step.units, step.least)
+                    if isinstance(part, Stretch):
+                        first, last = part.first, part.last
+                        pool.run_all(self._kernels, part.kernel, last - first + 1)
                     else:
-                        for number in given:
-                            if operands[number] is None:
-                                operand = self._operands[number]
-                                operands[number] = operand.of(arrays[operand.row])
-                        self._host(step, function, [operands[number] for number in given], arrays)
+                        first = last = part
+                        self._host(part, arrays, operands)
                     if told is not None:
-                        told(step, start, timing.now() - start)
-                    for row in dead:
-                        arrays[row] = None
-                    for number in gone:
-                        operands[number] = None
+                        told(steps.steps[first], start, timing.now() - start)
+                    for k in range(first, last + 1):
+                        for row in steps.dies[k]:
+                            arrays[row] = None
+                        for number in self._gone[k]:
+                            operands[number] = None
             return [arrays[row] for row in steps.outputs]
         finally:
             memory.in_use = nested
+
+    def _singly(self) -> Iterator[Stretch | int]:
+        """The program, step by step."""
+        for part in self._program:
+            if isinstance(part, Stretch):
+                yield from (Stretch(k, k, part.kernel + k - part.first) for k in range(part.first, part.last + 1))
+            else:
+                yield part
 
     def _view(self, shared: np.ndarray, row: int) -> np.ndarray:
         spec, begin = self.steps.rows[row], self._offsets[row]
         return shared[begin : begin + spec.nbytes].view(spec.dtype.numpy).reshape(spec.shape)
 
-    def _host(self, step: Step, operation: Any, given: list[Any], arrays: list[Any]) -> None:
+    def _host(self, k: int, arrays: list[Any], operands: list[Any]) -> None:
         """An operation of the interpreter."""
-        hosted, (row,) = step.hosted, step.writes
-        assert hosted is not None
-        if _into(hosted):
-            a, b = given
-            self._multiplies |= blas.is_threaded(a.shape[1], b.shape[2], a.shape[2])
-            blas.multiply(a, b, arrays[row])
+        step = self.steps.steps[k]
+        (row,) = step.writes
+        given = self._given[k]
+        for number in given:
+            if operands[number] is None:
+                operand = self._operands[number]
+                operands[number] = operand.of(arrays[operand.row])
+        assert step.hosted is not None
+        of = step.hosted.of
+        if isinstance(of, Cat):
+            np.concatenate([operands[number] for number in given], axis=of.axis, out=arrays[row])
+            return
+        if _is_product(step.hosted):
+            a, b = (operands[number] for number in given)
+            products.multiply(a, b, arrays[row])
             return
         spec = self.steps.rows[row]
-        array = np.asarray(operation.numpy(*given), spec.dtype.numpy)
+        array = np.asarray(self._hosts[k].numpy(*(operands[number] for number in given)), spec.dtype.numpy)
         places = self._late.get(row)
         if places is not None and places.size:
             array = np.ascontiguousarray(array)
-            self._table[places] = _address(array)
+            self._table[places] = np.uint64(_address(array)) + self._begins[places]
         arrays[row] = array
 
 
 def _into(hosted: Hosted) -> bool:
     """Whether the operation writes its result to memory that it is given."""
+    return isinstance(hosted.of, Cat) or _is_product(hosted)
+
+
+def _is_product(hosted: Hosted) -> bool:
     return isinstance(hosted.of, Dot) and not hosted.of.chunk

@@ -33,7 +33,7 @@ from ..primitives.elementwise import Pow
 from ..primitives.indexing import ScatterAdd, check_range
 from ..primitives.reduce import ReduceMax, ReduceMin, ReduceSum
 from ..primitives.window import Conv
-from . import blas, llvm, native_convolution
+from . import llvm, native_convolution, products
 from .threads import pool
 
 FEWEST = 1 << 14  # elements that a thread takes
@@ -183,7 +183,7 @@ class _Product(Operation):
     def _by_blas(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if self.of.chunk or a.dtype.kind != "f" or a.dtype.itemsize < 4 or a.dtype != b.dtype:  # type: ignore[attr-defined]
             return super().numpy(a, b)
-        return blas.multiply(a, b, np.empty((*a.shape[:2], b.shape[2]), a.dtype))
+        return products.multiply(a, b, np.empty((*a.shape[:2], b.shape[2]), a.dtype))
 
 
 @cache

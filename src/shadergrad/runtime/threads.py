@@ -1,26 +1,37 @@
-"""The threads that run native kernels: one pool in a process. In: a function and a number of units. Out: nothing; all ranges have run.
+"""The thread pool of native kernels: one in a process. In: kernels, each with the units that it computes. Out: nothing; all have run.
 
-A range is a stretch of units, and what a kernel computes of a unit does not depend on the range that it is in: results are the same
-for any number of threads. The calling thread takes the last range itself. Workers let the interpreter lock go while they compute.
-A forked child makes threads of its own when it first needs them.
+The loops that share out and wait are machine code (compile/native/pool.py), so that a kernel costs about a microsecond more than on one
+thread. Workers wait in that loop for SPIN seconds after the last kernel, and as long as a program runs; then they sleep in Python until the
+next one. A kernel computes the same for any division of its units, so results are the same for any number of threads.
+
+A second thread of the program's that runs kernels at the same time runs them by itself. A forked child makes workers of its own.
 """
 
 from __future__ import annotations
 
+import atexit
 import math
 import os
+import platform
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
+from typing import NamedTuple
 
+import numpy as np
+
+from ..compile.native import pool as code
 from ..config import openmp_threads
 from ..system import interrupts
+from . import llvm
 
-Function = Callable[[int, int, int], Any]
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds a period
+SPIN = 2e-4  # seconds; a step of a loop that is compiled begins within it after the one before
+CHUNKS = 2  # of a kernel for each thread: a thread that is interrupted leaves its second one to others
+ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # names of Windows' and macOS'
 
 
 def _cores() -> int:
@@ -32,17 +43,107 @@ def _cores() -> int:
     return cores
 
 
+class Kernels(NamedTuple):
+    """A list of kernels as machine code reads it: RECORD words each."""
+
+    words: np.ndarray
+
+    @staticmethod
+    def of(kernels: list[tuple[llvm.Function, int, int, int]]) -> Kernels:
+        """Each a function, the address of its table of buffers, its units, and the least of a chunk."""
+        rows = [(function.address, table, units, least) for function, table, units, least in kernels]
+        return Kernels(np.array(rows, np.int64).reshape(-1, code.RECORD))
+
+
+class _Workers:
+    """Threads that claim chunks, and the header that they share with the caller."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._whole = np.zeros(code.WORKERS + code.LINE * (count + 2), np.int64)
+        skipped = -self._whole.ctypes.data // 8 % code.LINE
+        header = self._whole[skipped : skipped + code.WORKERS + code.LINE * (count + 1)]
+        self.address = header.ctypes.data
+        self._words = memoryview(header)
+        self._words[code.MOST] = min(code.MOST_CHUNKS, CHUNKS * (count + 1)) if count else 1
+        self._pauses = self._measured() if count else 0
+        self._doors = [threading.Semaphore(0) for _ in range(count)]
+        self._threads = [
+            threading.Thread(target=self._work, args=(k,), name=f"kernels-{k + 1}", daemon=True) for k in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _measured(self) -> int:
+        """Pauses in SPIN seconds."""
+        pauses = 1000
+        start = time.perf_counter()
+        _function_of_workers()(self.address, self.count, pauses)
+        return math.ceil(pauses * SPIN / (time.perf_counter() - start))
+
+    def _work(self, k: int) -> None:
+        function = _function_of_workers()
+        while True:
+            self._doors[k].acquire()
+            if self._words[code.PHASE] == code.STOPPED:
+                return
+            function(self.address, k, self._pauses)
+
+    def wake(self) -> None:
+        """Workers that sleep come, in some microseconds; nobody waits for them."""
+        words, at = self._words, code.WORKERS
+        words[code.PHASE] = code.RUNNING
+        for door in self._doors:
+            if words[at] == code.ASLEEP:
+                words[at] = code.AWAKE
+                door.release()
+            at += code.LINE
+
+    def rest(self) -> None:
+        """No program runs: workers sleep when they have waited for a while."""
+        self._words[code.PHASE] = code.IDLE
+
+    def stop(self) -> None:
+        """End all threads, and wait for their end."""
+        self._words[code.PHASE] = code.STOPPED
+        for door, thread in zip(self._doors, self._threads, strict=True):
+            door.release()
+            thread.join()
+
+
+@cache
+def _function_of_workers() -> llvm.Function:
+    return llvm.function(code.work_text(*_machine()))
+
+
+@cache
+def _function_of_callers() -> llvm.Function:
+    return llvm.function(code.run_text(*_machine()))
+
+
+def _machine() -> tuple[str, bool]:
+    name = platform.machine().lower()
+    return ARCHITECTURES.get(name, name), hasattr(os, "sched_yield")
+
+
+@cache
+def _nobody() -> _Workers:
+    """The header of a caller that computes all."""
+    return _Workers(0)
+
+
 class Pool:
-    """Workers, started when they are first needed."""
+    """The threads of a process, started when they are first needed."""
 
     def __init__(self) -> None:
         self._wanted: int | None = None
         self._reset()
+        atexit.register(self._stop)  # machine code goes when the process ends
 
     def _reset(self) -> None:
-        self._jobs: list[SimpleQueue[Any]] = []
-        self._done: SimpleQueue[BaseException | None] = SimpleQueue()
-        self._busy = threading.Lock()  # a second thread of the program's runs its kernels by itself meanwhile
+        self._lock = threading.RLock()  # of the thread that has the workers
+        self._depth = 0  # of its calls
+        self._workers: _Workers | None = None
 
     @property
     def count(self) -> int:
@@ -55,43 +156,52 @@ class Pool:
         """Use so many threads at most."""
         self._wanted = count
 
-    @interrupts.whole
-    def run(self, function: Function, table: int, units: int, least: int) -> None:
-        """Call `function(table, begin, end)` for ranges of at least `least` units."""
-        parts = min(self.count, units // least)
-        if parts <= 1 or not self._busy.acquire(blocking=False):
-            function(table, 0, units)
+    @contextmanager
+    def running(self) -> Iterator[_Workers]:
+        """Workers wait without sleeping meanwhile. Nobody comes where another thread has them."""
+        if self.count <= 1 or not self._lock.acquire(blocking=False):
+            yield _nobody()
             return
         try:
-            while len(self._jobs) < parts - 1:
-                self._start()
-            ends = [units * k // parts for k in range(parts + 1)]
-            for k in range(parts - 1):
-                self._jobs[k].put((function, table, ends[k], ends[k + 1]))
+            self._depth += 1
+            if self._depth > 1:
+                assert self._workers is not None
+                yield self._workers
+                return
+            if self._workers is None or self._workers.count != self.count - 1:
+                self._stop()
+                self._workers = _Workers(self.count - 1)
+            self._workers.wake()
             try:
-                function(table, ends[-2], units)
+                yield self._workers
             finally:
-                errors = [self._done.get() for _ in range(parts - 1)]
-            for error in filter(None, errors):
-                raise error
+                self._workers.rest()
         finally:
-            self._busy.release()
+            self._depth -= 1
+            self._lock.release()
 
-    def _start(self) -> None:
-        jobs: SimpleQueue[Any] = SimpleQueue()
-        self._jobs.append(jobs)
-        threading.Thread(target=_work, args=(jobs, self._done), name=f"kernels-{len(self._jobs)}", daemon=True).start()
+    def _stop(self) -> None:
+        if self._workers is not None:
+            self._workers.stop()
+            self._workers = None
 
+    @interrupts.whole
+    def run_all(self, kernels: Kernels, first: int, count: int) -> None:
+        """Run `count` kernels of a list from number `first`, one after another."""
+        self._run(kernels.words.ctypes.data + 8 * code.RECORD * first, count)
 
-def _work(jobs: SimpleQueue[Any], done: SimpleQueue[BaseException | None]) -> None:
-    while True:
-        function, table, begin, end = jobs.get()
-        try:
-            function(table, begin, end)
-        except BaseException as error:  # told to whoever waits
-            done.put(error)
-        else:
-            done.put(None)
+    @interrupts.whole
+    def run(self, function: llvm.Function, table: int, units: int, least: int) -> None:
+        """Call `function(table, begin, end)` for ranges of at least `least` units."""
+        if self.count <= 1 or units < 2 * least:
+            function(table, 0, units)
+            return
+        words = np.array((function.address, table, units, least), np.int64)
+        self._run(words.ctypes.data, 1)
+
+    def _run(self, address: int, count: int) -> None:
+        with self.running() as workers:
+            _function_of_callers()(address, count, workers.address)
 
 
 pool = Pool()

@@ -3,29 +3,34 @@
 A kernel computes `outer` rows of `segments` times `inner` elements. Within a row, elements that lie one after the other in memory are
 computed `lanes` at a time; the last ones of a row are the last `lanes` of it, of which some are computed twice, to the same values.
 Where a reduction's rows are scattered (columns), neighbouring rows are computed together instead, and a loop runs along them.
-A kernel without rows is flat: its text does not depend on its size.
+A kernel without rows is flat: its text does not depend on its size. Rows of which parts come from different arrays (gates' gradients, one after
+another) are cut where one part ends, and each piece has a loop of its own, without conditions.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ...graph.index import ZERO, Index, unflatten, variable
 from ...graph.node import Node
 from ...graph.primitive import Shape
+from ..elements import needs_check
 from ..groups import Group, row_position
-from ..recorder import Recorder
+from ..recorder import UNKNOWN, Recorder
 from .registers import LANES
 
 STRIDED, SCATTERED = 8.0, 24.0  # what a load takes whose lanes lie apart, evenly or not, beside one of neighbours
 A_ROW = 20.0  # what beginning a row takes
+MOST_PIECES = 8  # of a row: each is a loop in the text
 
 
 @dataclass(frozen=True)
 class Domain:
-    """outer rows of segments x inner elements; columns: rows are computed together, lanes of them; flat: one row of any length."""
+    """outer rows of segments x inner elements; columns: rows are computed together, lanes of them; flat: one row of any length; cuts: elements of a row
+    at which another piece begins."""
 
     outer: int
     segments: int
@@ -33,6 +38,12 @@ class Domain:
     lanes: int
     columns: bool = False
     flat: bool = False
+    cuts: tuple[int, ...] = ()
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """Where each piece of a row begins and ends."""
+        return list(pairwise((0, *self.cuts, self.inner)))
 
     @property
     def units(self) -> int:
@@ -102,7 +113,7 @@ def _of_map(group: Group, is_buffer: Callable[[Node], bool], most: int) -> Domai
             continue
         outer = group.size // inner
         domain = Domain(outer, 1, inner, lanes_of(inner, most), flat=outer == 1)
-        found.append((_cost(group, domain, is_buffer), domain))
+        found.append(_cost(group, domain, is_buffer))
         if found[-1][0] <= 2.0:
             break
     if not found:
@@ -110,17 +121,48 @@ def _of_map(group: Group, is_buffer: Callable[[Node], bool], most: int) -> Domai
     return min(found, key=lambda f: f[0])[1]
 
 
-def _cost(group: Group, domain: Domain, is_buffer: Callable[[Node], bool]) -> float:
-    """Of an element, about, in loads of neighbours, less what every domain takes."""
+class _Borders(Recorder):
+    """Notes where along a row a condition changes. can_cut: as if rows were cut there, so that nothing is left of it."""
+
+    def __init__(self, is_buffer: Callable[[Node], bool], can_cut: bool) -> None:
+        super().__init__(is_buffer)
+        self.can_cut = can_cut
+        self.borders: set[int] = set()
+
+    def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
+        begin = self._zero_of(i) if by == 1 and needs_check(i, by, size) else None
+        if begin is None:
+            return super().inside(i, by, size)
+        self.borders |= {begin, begin + size}
+        return i, ""
+
+    def below(self, i: Index, end: int) -> str:
+        begin = self._zero_of(i)
+        if begin is not None:
+            self.borders.add(begin + end)
+        return super().below(i, end)
+
+    def _zero_of(self, i: Index) -> int | None:
+        """The element of a row at which an index is 0, where it is the same in all rows."""
+        split = i.split("r") if self.can_cut else None
+        return -split[0].constant if split is not None and split[1] == 1 and not split[0].terms else None
+
+
+def _cost(group: Group, domain: Domain, is_buffer: Callable[[Node], bool]) -> tuple[float, Domain]:
+    """Of an element, about, in loads of neighbours, less what every domain takes; and the domain, cut where that helps."""
     own = {id(n) for n in group.roots}
-    recorder = Recorder(lambda n: id(n) not in own and is_buffer(n))
-    for root in group.roots:
-        recorder.pull(root, unflatten(row_position(root, domain.outer, domain.inner), root.shape))
-    cost = 0.0 if domain.flat else A_ROW / domain.inner
+    for can_cut in (not domain.flat, False):
+        recorder = _Borders(lambda n: id(n) not in own and is_buffer(n), can_cut)
+        for root in group.roots:
+            recorder.pull(root, unflatten(row_position(root, domain.outer, domain.inner), root.shape))
+        cut = replace(domain, cuts=tuple(sorted(b for b in recorder.borders if 0 < b < domain.inner)))
+        if len(cut.cuts) < MOST_PIECES and all(end - begin >= domain.lanes for begin, end in cut.pieces):
+            break
+    cost = 0.0 if domain.flat else A_ROW * len(cut.pieces) / domain.inner
     for _, flat in recorder.reads:
         split = flat.split("r")
-        if any(name.startswith("?") for name in flat.variables()) or split is None:
+        if any(name.startswith(UNKNOWN) for name in flat.variables()) or split is None:
             cost += SCATTERED
         elif split[1] not in (0, 1):
             cost += STRIDED
-    return cost * LANES / 8 + LANES / domain.lanes
+    return cost * LANES / 8 + LANES / domain.lanes, cut

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...dtypes import DType
-from ...graph.index import unflatten
+from ...graph.index import unflatten, variable
 from ...graph.node import Node
 from ...primitives.reduce import ReduceMax, ReduceMin, ReduceSum
 from ..groups import Group, reduce_index, row_position
@@ -112,8 +112,11 @@ class _Kernel:
         for k in range(rounds + 1):
             reduces = [n for n in group.reduces if depth[id(n)] == k]
             roots = [root for root in vectors if depth[id(root)] == k]
-            if reduces or roots:
-                self._pass(k, reduces, roots)
+            if reduces:
+                self._pass(f"{k}", reduces, roots, 0, domain.inner)
+            elif roots:
+                for n, (begin, end) in enumerate(domain.pieces):
+                    self._pass(f"{k}.{n}", [], roots, begin, end)
         for root in group.roots:
             if root.size == domain.outer:
                 self._store(root, 1)
@@ -160,8 +163,8 @@ class _Kernel:
         self.code += self.s.lines[1]
         self.s.lines[1] = []
 
-    def _pass(self, k: int, reduces: list[Node], roots: list[Node]) -> None:
-        """A loop along a row."""
+    def _pass(self, k: str, reduces: list[Node], roots: list[Node], first: int, last: int) -> None:
+        """A loop along a row, or a piece of it."""
         domain, lanes = self.domain, self.domain.lanes
         self.w.forget_loop()
         along = 1 if domain.columns else lanes  # elements of a round
@@ -172,10 +175,10 @@ class _Kernel:
         }
         sums = [self._accumulate(node, f"%sum{k}.{n}", k) for n, node in enumerate(reduces)]
         for root in roots:
-            self._store(root, 3)
+            self._store(root, 3, first, last)
         self._flush()
         before, begin, loop, latch, end = self.label, f"p{k}", f"p{k}.loop", f"p{k}.latch", f"p{k}.end"
-        ends = [] if along == 1 else self._least(register, f"{register}.at", str(domain.inner - lanes))
+        ends = [] if along == 1 else self._least(register, f"{register}.at", str(last - first - lanes))
         self.code += [
             f"br label %{begin}",
             f"{begin}:",
@@ -187,7 +190,7 @@ class _Kernel:
             *ends,
             *self.s.lines[3],
             f"%r{k}.next = add i64 %r{k}.at, {along}",
-            f"%r{k}.more = icmp slt i64 %r{k}.next, {domain.inner}",
+            f"%r{k}.more = icmp slt i64 %r{k}.next, {last - first}",
             f"br i1 %r{k}.more, label %{loop}, label %{latch}",
             f"{latch}:",
             f"%s{k}.next = add i64 %s{k}, 1",
@@ -205,7 +208,7 @@ class _Kernel:
     def _sum_kind(self, dtype: DType) -> str:
         return "double" if dtype.category == 2 else kind_of(dtype)
 
-    def _accumulate(self, node: Node, name: str, k: int) -> str:
+    def _accumulate(self, node: Node, name: str, k: str) -> str:
         """Join the elements of a round with what was before."""
         s, domain = self.s, self.domain
         (x,) = node.inputs
@@ -235,7 +238,7 @@ class _Kernel:
         rule = rules.maximum if isinstance(node.primitive, ReduceMax) else rules.minimum
         return rule(self.s, dtype, [a, b])
 
-    def _new_lanes(self, k: int) -> Value:
+    def _new_lanes(self, k: str) -> Value:
         """Of the last elements of a row, those that the round before has not joined."""
         s = self.s
         done = s.op("sub", Value(f"%r{k}.at", "i64", 3), Value(f"%r{k}", "i64", 3))
@@ -271,8 +274,10 @@ class _Kernel:
 
     # -- results
 
-    def _store(self, root: Node, level: int) -> None:
+    def _store(self, root: Node, level: int, first: int = 0, last: int = 0) -> None:
+        """Write a result: of elements `first` to `last` of a row, where it has pieces."""
         domain = self.domain
-        elements = domain.segments * domain.inner
-        position = row_position(root, domain.outer, elements).substitute({"o": domain.row, "r": domain.element})
+        element = variable("r", last - first) + first if domain.cuts and level == 3 else domain.element
+        position = row_position(root, domain.outer, domain.segments * domain.inner)
+        position = position.substitute({"o": domain.row, "r": element})
         self.w.store(root, position, self.w.pull(root, unflatten(position, root.shape)), level)

@@ -14,6 +14,7 @@ from ...dtypes import DType
 from ...graph.node import Node
 from ...graph.primitive import OWN, Shape
 from ...plan import Plan
+from ...primitives.views import Cat
 from ..buffers import is_source
 from ..fuse import Fuser
 from ..groups import Group
@@ -24,7 +25,7 @@ from .product import ProductText, tiles_of
 from .regions import TARGET, Hosted, region_of
 from .registers import Tile
 
-FEWEST = 1 << 14  # elements of a range that a thread takes
+FEWEST = 1 << 12  # elements of a range that a thread takes
 
 
 @dataclass(frozen=True)
@@ -207,4 +208,6 @@ class _Table:
 
 def _may_alias(hosted: Hosted) -> bool:
     """Whether the result may show memory of an operand."""
+    if isinstance(hosted.of, Cat):
+        return False
     return hosted.of.kind not in ("dot", "reduce", "elementwise") or not type(hosted.of).__module__.startswith(OWN)

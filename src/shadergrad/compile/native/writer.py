@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...dtypes import DType, bool_
 from ...errors import CompileError
-from ...graph.index import Index, flatten, number, opaque
+from ...graph.index import ZERO, Index, flatten, number, opaque
 from ...graph.node import Node
 from ...primitives.elementwise import Bitcast, Cast, Elementwise
 from ...primitives.random import ROTATIONS
@@ -172,6 +172,8 @@ class Writer(Puller):
         span = (size - 1) * by + 1
         if i.low >= 0 and i.high < span and by == 1:
             return i, None
+        if i.high < 0 or i.low >= span:
+            return ZERO, literal(False, "i1")
         kind = self._kind(i)
         value = self.number_of(i, kind)
         condition: Value | None = None
@@ -212,6 +214,12 @@ class Writer(Puller):
         assert isinstance(value, Value)
         assert isinstance(otherwise, Value)
         return self.s.select(condition, value, otherwise)
+
+    def guarded(  # type: ignore[override]
+        self, conditions: Sequence[str], value: Callable[[], str], fill: Callable[[], str], dtype: DType
+    ) -> Value:
+        nowhere = any(str(c) == str(literal(False, "i1")) for c in conditions)
+        return fill() if nowhere else super().guarded(conditions, value, fill, dtype)  # type: ignore[return-value]
 
     def random_word(self, values: list[str], index: Index | None) -> Value:  # type: ignore[override]
         given: list[Value] = list(values)  # type: ignore[arg-type]

@@ -1,0 +1,315 @@
+"""Products of float32 without a BLAS library: `void kernel(ptr buffers, i64 begin, i64 end)`, of which a unit is a panel of columns of one matrix.
+
+One text serves all sizes and strides. A panel of the right operand is copied so that its rows lie one after another; then each tile of
+`tall` rows keeps its sums in registers along the contraction, or a stretch of it where the contraction is long. A sum is added from the first
+element to the last with fma, so its bits do not depend on tiles. Where the last tile of an axis would be cut, it reaches back over the one before; in
+long contractions, whose sums are read again, no tile may, and rows that are left are computed one by one. A left operand that lies column by column is
+copied, too, a block of rows at a time: neighbours of a column of a large matrix share few sets of the caches.
+
+BLAS copies both operands in each call, which takes as long as the product where there are few rows, as in a recurrent network.
+
+Buffers are left, right, result and a description, 64-bit words: the names in WORDS, in order. Strides are in elements, of a batch too;
+`turned` is 1 where the right operand lies column by column, `packs` where blocks of the left one are copied.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .registers import LANES, LARGE, Tile
+
+WORDS = (
+    *("m", "n", "k", "left.row", "left.column", "right.along", "turned", "result.row"),
+    *("left.batch", "right.batch", "result.batch", "panels", "stretches", "packs"),
+)
+A_STRETCH = 1 << 10  # elements of a contraction that are added at a time: its panel lies on the stack
+A_BLOCK = 48  # rows of a left operand that are copied at a time
+MOST_PACKED = 1 << 27  # multiplications, of a product whose left operand is copied: BLAS is faster beyond
+VECTOR = f"<{LANES} x float>"
+
+
+class Panel(NamedTuple):
+    """The sums in registers: of `tall` rows and `wide` vectors of columns."""
+
+    tall: int
+    wide: int
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return LANES * self.wide
+
+
+def panel_for(m: int, n: int, k: int, is_packed: bool, tile: Tile) -> Panel | None:
+    """The panel for a product of m x n over k, where registers hold a tile; None where BLAS is as fast, or there is none."""
+    if m < 2 or n < LANES or k < LANES or (is_packed and m * n * k >= MOST_PACKED):
+        return None
+    wide = min(4 if tile == LARGE else 1, n // LANES)
+    if stretches_of(k) > 1:
+        wide = next(w for w in (wide, *range(wide, 0, -1)) if n % (LANES * w) == 0 or w == 1)
+        if n % (LANES * wide):
+            return None
+    tall = min(24 // wide, 12) if tile == LARGE else 6
+    if stretches_of(k) > 1 and m % tall and m % 4 == 0:
+        tall = 4
+    return Panel(min(tall, m), wide)
+
+
+def stretches_of(k: int) -> int:
+    """How many parts a contraction has."""
+    return -(-k // A_STRETCH)
+
+
+def packs(m: int, left_row: int, left_column: int) -> bool:
+    """Whether blocks of the left operand, of such strides, are copied."""
+    return left_row == 1 and left_column > A_BLOCK and m >= A_BLOCK
+
+
+def text_for(panel: Panel) -> str:
+    """The function."""
+    lines = [
+        f"%panel = alloca float, i64 {(A_STRETCH + 1) * panel.width}, align 64",
+        f"%block = alloca float, i64 {(A_STRETCH + 1) * A_BLOCK}, align 64",
+        *_described(),
+        "%is.turned = icmp ne i64 %turned, 0",
+        "%is.packed = icmp ne i64 %packs, 0",
+        f"%rows = select i1 %is.packed, i64 {A_BLOCK}, i64 %m",
+        "%block.last = sub i64 %m, %rows",
+        "%is.long = icmp ugt i64 %stretches, 1",
+        "br label %each",
+        "each:",
+        "%unit = phi i64 [ %begin, %entry ], [ %unit.next, %each.end ]",
+        "%matrix = udiv i64 %unit, %panels",
+        "%number = urem i64 %unit, %panels",
+        f"%j.at = mul i64 %number, {panel.width}",
+        f"%j.last = sub i64 %n, {panel.width}",
+        "%j = call i64 @llvm.umin.i64(i64 %j.at, i64 %j.last)",
+        "%left.begin = mul i64 %matrix, %left.batch",
+        "%right.begin = mul i64 %matrix, %right.batch",
+        "%result.begin = mul i64 %matrix, %result.batch",
+        "br label %stretch",
+        "stretch:",
+        "%part = phi i64 [ 0, %each ], [ %part.next, %stretch.end ]",
+        "%part.after = add i64 %part, 1",
+        "%first.total = mul i64 %k, %part",
+        "%behind.total = mul i64 %k, %part.after",
+        "%first = udiv i64 %first.total, %stretches",
+        "%behind = udiv i64 %behind.total, %stretches",
+        "%length = sub i64 %behind, %first",
+        "%is.first = icmp eq i64 %part, 0",
+        "br i1 %is.turned, label %turn, label %copy",
+        *_copy(panel),
+        *_turn(panel),
+        *_blocks(panel),
+        "stretch.end:",
+        "%part.next = add i64 %part, 1",
+        "%part.more = icmp ult i64 %part.next, %stretches",
+        "br i1 %part.more, label %stretch, label %each.end",
+        "each.end:",
+        "%unit.next = add i64 %unit, 1",
+        "%unit.more = icmp slt i64 %unit.next, %end",
+        "br i1 %unit.more, label %each, label %done",
+        "done:",
+        "ret void",
+    ]
+    body = "\n".join(line if line.endswith(":") else "  " + line for line in lines)
+    return "\n".join(
+        [
+            'define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {',
+            "entry:",
+            body,
+            "}",
+            f"declare {VECTOR} @llvm.fma.v{LANES}f32({VECTOR}, {VECTOR}, {VECTOR})",
+            "declare i64 @llvm.umin.i64(i64, i64)",
+            "",
+        ]
+    )
+
+
+def _described() -> list[str]:
+    """Load the addresses and the words of the description."""
+    lines = []
+    for k, name in enumerate(("left", "right", "result", "words")):
+        lines += [f"%{name}.at = getelementptr ptr, ptr %buffers, i64 {k}", f"%{name} = load ptr, ptr %{name}.at"]
+    for k, name in enumerate(WORDS):
+        lines += [f"%{name}.word = getelementptr i64, ptr %words, i64 {k}", f"%{name} = load i64, ptr %{name}.word"]
+    return lines
+
+
+def _load(name: str, base: str, at: str, kind: str = VECTOR) -> list[str]:
+    address = f"{name}.address"
+    return [f"{address} = getelementptr float, ptr {base}, i64 {at}", f"{name} = load {kind}, ptr {address}, align 4"]
+
+
+def _store(value: str, base: str, at: str, name: str) -> list[str]:
+    return [f"{name} = getelementptr float, ptr {base}, i64 {at}", f"store {VECTOR} {value}, ptr {name}, align 4"]
+
+
+def _again(name: str, at: str, step: int, end: str, begin: str, behind: str) -> list[str]:
+    return [
+        f"{name} = add i64 {at}, {step}",
+        f"{name}.more = icmp slt i64 {name}, {end}",
+        f"br i1 {name}.more, label %{begin}, label %{behind}",
+    ]
+
+
+def _copy(panel: Panel) -> list[str]:
+    """The panel, of a right operand that lies row by row."""
+    lines = [
+        "copy:",
+        "%c = phi i64 [ 0, %stretch ], [ %c.next, %copy ]",
+        "%c.place = add i64 %c, %first",
+        "%c.row = mul i64 %c.place, %right.along",
+        "%c.from = add i64 %c.row, %right.begin",
+        "%c.column = add i64 %c.from, %j",
+        f"%c.to = mul i64 %c, {panel.width}",
+    ]
+    for v in range(panel.wide):
+        lines += [f"%c{v}.at = add i64 %c.column, {LANES * v}", f"%c{v}.to = add i64 %c.to, {LANES * v}"]
+        lines += [*_load(f"%c{v}", "%right", f"%c{v}.at"), *_store(f"%c{v}", "%panel", f"%c{v}.to", f"%c{v}.place")]
+    return [*lines, *_again("%c.next", "%c", 1, "%length", "copy", "blocks")]
+
+
+def _turn(panel: Panel) -> list[str]:
+    """The panel, of a right operand that lies column by column: square blocks are transposed in registers."""
+    lines = [
+        "turn:",
+        "%t.at = phi i64 [ 0, %stretch ], [ %t.next, %turn ]",
+        f"%t.last = sub i64 %length, {LANES}",
+        "%t = call i64 @llvm.umin.i64(i64 %t.at, i64 %t.last)",
+        "%t.place = add i64 %t, %first",
+        f"%t.to = mul i64 %t, {panel.width}",
+    ]
+    for v in range(panel.wide):
+        rows = []
+        for r in range(LANES):
+            name = f"%t{v}.{r}"
+            lines += [
+                f"{name}.column = add i64 %j, {LANES * v + r}",
+                f"{name}.first = mul i64 {name}.column, %right.along",
+                f"{name}.begin = add i64 {name}.first, %right.begin",
+                f"{name}.at = add i64 {name}.begin, %t.place",
+                *_load(name, "%right", f"{name}.at"),
+            ]
+            rows.append(name)
+        step = 1
+        while step < LANES:
+            turned = list(rows)
+            for i in range(LANES):
+                if i & step:
+                    continue
+                a, b = rows[i], rows[i + step]
+                low = [lane if not lane & step else LANES + lane - step for lane in range(LANES)]
+                high = [lane + step if not lane & step else LANES + lane for lane in range(LANES)]
+                for row, order in ((i, low), (i + step, high)):
+                    turned[row] = f"%t{v}.{row}.by{step}"
+                    mask = f"<{LANES} x i32> <{', '.join(f'i32 {o}' for o in order)}>"
+                    lines.append(f"{turned[row]} = shufflevector {VECTOR} {a}, {VECTOR} {b}, {mask}")
+            rows, step = turned, 2 * step
+        for q, row in enumerate(rows):
+            lines.append(f"%t{v}.{q}.to = add i64 %t.to, {q * panel.width + LANES * v}")
+            lines += _store(row, "%panel", f"%t{v}.{q}.to", f"%t{v}.{q}.place")
+    return [*lines, *_again("%t.next", "%t.at", LANES, "%length", "turn", "blocks")]
+
+
+def _blocks(panel: Panel) -> list[str]:
+    """Blocks of rows, of the left operand itself or copied; within each, tiles, and rows one by one."""
+    lines = [
+        "blocks:",
+        "br label %block.begin",
+        "block.begin:",
+        "%block.at = phi i64 [ 0, %blocks ], [ %block.next, %block.end ]",
+        "%row = call i64 @llvm.umin.i64(i64 %block.at, i64 %block.last)",
+        "%row.first = mul i64 %row, %left.row",
+        "%row.place = mul i64 %first, %left.column",
+        "%row.offset = add i64 %row.first, %row.place",
+        "%row.begin = add i64 %row.offset, %left.begin",
+        "%there = getelementptr float, ptr %left, i64 %row.begin",
+        "br i1 %is.packed, label %pack, label %tiles",
+        "pack:",
+        "%q = phi i64 [ 0, %block.begin ], [ %q.next, %pack ]",
+        "%q.from = mul i64 %q, %left.column",
+        f"%q.to = mul i64 %q, {A_BLOCK}",
+    ]
+    for v in range(A_BLOCK // LANES):
+        lines += [f"%q{v}.at = add i64 %q.from, {LANES * v}", f"%q{v}.to = add i64 %q.to, {LANES * v}"]
+        lines += [*_load(f"%q{v}", "%there", f"%q{v}.at"), *_store(f"%q{v}", "%block", f"%q{v}.to", f"%q{v}.place")]
+    lines += [
+        *_again("%q.next", "%q", 1, "%length", "pack", "tiles"),
+        "tiles:",
+        "%base = phi ptr [ %there, %block.begin ], [ %block, %pack ]",
+        "%base.row = phi i64 [ %left.row, %block.begin ], [ 1, %pack ]",
+        f"%base.column = phi i64 [ %left.column, %block.begin ], [ {A_BLOCK}, %pack ]",
+        "%done.rows = sub i64 %block.at, %row",
+        "%new.rows = sub i64 %rows, %done.rows",
+        f"%tiles.rest = urem i64 %new.rows, {panel.tall}",
+        "%tiles.whole = sub i64 %rows, %tiles.rest",
+        "%tiles.end = select i1 %is.long, i64 %tiles.whole, i64 %rows",
+        "%is.none = icmp eq i64 %tiles.end, %done.rows",
+        "br i1 %is.none, label %few.begin, label %many",
+        *_rows(panel, "many", "tiles", panel.tall, "%tiles.end", "few.begin"),
+        "few.begin:",
+        "%is.left = icmp ult i64 %tiles.end, %rows",
+        "br i1 %is.left, label %few, label %block.end",
+        *_rows(panel, "few", "few.begin", 1, "%rows", "block.end"),
+        "block.end:",
+        "%block.next = add i64 %block.at, %rows",
+        "%block.more = icmp ult i64 %block.next, %m",
+        "br i1 %block.more, label %block.begin, label %stretch.end",
+    ]
+    return lines
+
+
+def _rows(panel: Panel, label: str, before: str, tall: int, end: str, behind: str) -> list[str]:
+    """Tiles of so many rows of a block, as far as `end`."""
+    p = f"%{label}"
+    begin = "%done.rows" if label == "many" else "%tiles.end"
+    lines = [
+        f"{label}:",
+        f"{p}.i.at = phi i64 [ {begin}, %{before} ], [ {p}.i.next, %{label}.store ]",
+        f"{p}.i.last = sub i64 {end}, {tall}",
+        f"{p}.i = call i64 @llvm.umin.i64(i64 {p}.i.at, i64 {p}.i.last)",
+    ]
+    sums = [(i, v) for i in range(tall) for v in range(panel.wide)]
+    for i in range(tall):
+        lines += [
+            f"{p}.row{i} = add i64 {p}.i, {i}",
+            f"{p}.left{i}.first = mul i64 {p}.row{i}, %base.row",
+            f"{p}.left{i} = getelementptr float, ptr %base, i64 {p}.left{i}.first",
+            f"{p}.out{i}.row = add i64 {p}.row{i}, %row",
+            f"{p}.out{i}.first = mul i64 {p}.out{i}.row, %result.row",
+            f"{p}.out{i}.begin = add i64 {p}.out{i}.first, %result.begin",
+            f"{p}.out{i} = add i64 {p}.out{i}.begin, %j",
+        ]
+    for i, v in sums:
+        lines += [
+            f"{p}.out{i}.{v} = add i64 {p}.out{i}, {LANES * v}",
+            *_load(f"{p}.before{i}.{v}", "%result", f"{p}.out{i}.{v}"),
+            f"{p}.start{i}.{v} = select i1 %is.first, {VECTOR} zeroinitializer, {VECTOR} {p}.before{i}.{v}",
+        ]
+    lines += [
+        f"br label %{label}.along",
+        f"{label}.along:",
+        f"{p}.p = phi i64 [ 0, %{label} ], [ {p}.p.next, %{label}.along ]",
+        *(
+            f"{p}.sum{i}.{v} = phi {VECTOR} [ {p}.start{i}.{v}, %{label} ], [ {p}.next{i}.{v}, %{label}.along ]"
+            for i, v in sums
+        ),
+        f"{p}.a.at = mul i64 {p}.p, %base.column",
+        f"{p}.b.at = mul i64 {p}.p, {panel.width}",
+    ]
+    for v in range(panel.wide):
+        lines += [f"{p}.b{v}.at = add i64 {p}.b.at, {LANES * v}", *_load(f"{p}.b{v}", "%panel", f"{p}.b{v}.at")]
+    for i in range(tall):
+        lines += [
+            *_load(f"{p}.a{i}", f"{p}.left{i}", f"{p}.a.at", "float"),
+            f"{p}.a{i}.one = insertelement {VECTOR} poison, float {p}.a{i}, i32 0",
+            f"{p}.a{i}.all = shufflevector {VECTOR} {p}.a{i}.one, {VECTOR} poison, <{LANES} x i32> zeroinitializer",
+        ]
+        for v in range(panel.wide):
+            operands = f"{VECTOR} {p}.a{i}.all, {VECTOR} {p}.b{v}, {VECTOR} {p}.sum{i}.{v}"
+            lines.append(f"{p}.next{i}.{v} = call {VECTOR} @llvm.fma.v{LANES}f32({operands})")
+    lines += [*_again(f"{p}.p.next", f"{p}.p", 1, "%length", f"{label}.along", f"{label}.store"), f"{label}.store:"]
+    for i, v in sums:
+        lines += _store(f"{p}.next{i}.{v}", "%result", f"{p}.out{i}.{v}", f"{p}.place{i}.{v}")
+    return [*lines, *_again(f"{p}.i.next", f"{p}.i.at", tall, end, label, behind)]

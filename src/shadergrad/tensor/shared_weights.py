@@ -1,0 +1,35 @@
+"""Products of many tensors with one weight, as in a recurrent network. In: a weight and a bias. Out: a function that multiplies by them.
+
+The values are `linear`'s; the gradient of the weight is one product over all calls (primitives/joint.py), not a sum of as many as there
+are calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..graph.node import make, mode
+from ..primitives.joint import SharedProduct, SharedWeight
+from .base import TensorBase
+from .handle import wrap
+from .succession import without_history
+
+Linear = Callable[[TensorBase, TensorBase, "TensorBase | None"], TensorBase]
+
+
+def shared_linear(
+    linear: Linear, weight: TensorBase, bias: TensorBase | None
+) -> Callable[[int, TensorBase], TensorBase]:
+    """A function of a call's number, each given once, and a tensor (n, features): linear(x, weight, bias)."""
+    given = [t for t in (weight, bias) if t is not None]
+    if not mode.grad or not weight.requires_grad or any(t.dtype.category != 2 for t in given):
+        return lambda k, x: linear(x, weight, bias)
+    meeting = make(SharedWeight(), *(t._node for t in given))
+
+    def multiply(k: int, x: TensorBase) -> TensorBase:
+        value = linear(x, weight, bias)
+        if x.ndim != 2 or not (x.dtype == weight.dtype == value.dtype):
+            return value
+        return wrap(make(SharedProduct(k), without_history(value._node), meeting, x._node, weight._node))
+
+    return multiply
