@@ -1,7 +1,7 @@
 """From pending nodes to a closed graph: values become numbered inputs. In: nodes to compute. Out: key and graph.
 
 The key identifies the structure: two captures with equal keys and equal numbers share a plan. Captures with other numbers share
-a plan that reads them from memory (numbers.py). The key is cheap to build; the graph itself is built only for compilation.
+a plan that reads the numbers from memory (numbers.py). The key is cheap to build; the graph itself is built only for compilation.
 """
 
 from __future__ import annotations

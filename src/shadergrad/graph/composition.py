@@ -1,9 +1,9 @@
-"""Results of compositions: nodes that stand for several, which are made only where somebody asks for them.
+"""Compositions: recorded sequences of operations, whose nodes are created on demand.
 
-A training loop composes the same operations in every step: of a layer, of a loss, of a backward pass. A `Recipe` lists them once. A
-`Composition` is a recipe with inputs, a `Composite` one of its results: a node with shape, dtype and device. Its primitive and its
-inputs are made when they are first read, with all other nodes of the composition; then it is a node as any other. Whoever knows
-recipes (capture.py, tape.py) does not read them: it tells structures apart by the recipes, which are compared by identity.
+A training loop adds the same operations in every step: those of a layer, of a loss, of a backward pass. A `Recipe` lists them once. A
+`Composition` is a recipe applied to inputs, and a `Composite` is one of its results: a node with shape, dtype and device. When its
+primitive or its inputs are first read, all nodes of the composition are created, and the Composite becomes an ordinary node. capture.py
+and tape.py avoid this: they identify structures by the recipes, which are compared by identity.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Primitives without a computation: values that exist, numbers, and other names for a node."""
+"""Primitives without a computation: stored values, constants, and aliases of a node."""
 
 from __future__ import annotations
 

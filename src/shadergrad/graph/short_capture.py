@@ -1,7 +1,7 @@
-"""Captures that take compositions as they are.
+"""Captures that treat a composition as a single entry.
 
-In: nodes to compute. Out: a key that tells whether the same came before, and the nodes with values that its program reads. There is
-no graph: where the key is new, `Capture` makes the nodes of all compositions.
+In: nodes to compute. Out: a key that identifies the structure, and the nodes with values that its program reads. No graph is built: if
+the key is new, `Capture` creates the nodes of all compositions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the elements of a tensor lie: strides, offsets and the memory that tensors share."""
+"""Tensor methods about memory layout: strides, offsets, and which tensors share memory."""
 
 from __future__ import annotations
 

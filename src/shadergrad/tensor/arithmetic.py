@@ -1,4 +1,4 @@
-"""Methods of single elements that calculate: sums, products, quotients, powers, rounding."""
+"""Elementwise arithmetic methods: addition, multiplication, division, powers, rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of several tensors: put together, combined, compared, counted in several dimensions."""
+"""Functions of several tensors: combinations, comparisons, multi-dimensional histograms."""
 
 from __future__ import annotations
 

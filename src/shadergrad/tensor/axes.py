@@ -1,4 +1,4 @@
-"""Axes and sizes that users give, checked, and shapes that broadcast. No tensor is known here."""
+"""Checks of axes and sizes that users give, and broadcasting of shapes. Does not import Tensor."""
 
 from __future__ import annotations
 

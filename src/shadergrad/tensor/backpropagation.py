@@ -1,7 +1,6 @@
 """The backward pass over tensors: from outputs and their cotangents to the .grad of leaves.
 
-In: tensors as users give them. Out: nothing; gradients are accumulated where they belong, and read together. graph/autodiff.py
-walks the nodes.
+In: tensors. Out: nothing; gradients are accumulated into .grad, and later evaluated together. graph/autodiff.py walks the nodes.
 """
 
 from __future__ import annotations

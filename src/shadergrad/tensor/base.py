@@ -1,15 +1,15 @@
-"""What every tensor is, without any operation: on top of the handle, its value, and how it takes another value in place,
-the same value on another device, of another dtype, or in memory of its own.
+"""TensorBase, which adds to the handle everything that needs no operation: reading the value, assigning another value in place,
+moving to another device or dtype, cloning.
 
-The methods of tensors lie in rooms, each a class that extends the one before it, so that a method knows those below and no
-other:
+Tensor methods are spread over a chain of classes, one class per file. Each class extends the one before it, so a method can use only
+its own class and those before it:
 
     handle -> description -> sharing -> history -> reading -> writing -> base ->
     gradients -> records -> comparison -> arithmetic -> elementwise -> numeric -> shape -> repetition -> addresses ->
     memory -> reduce -> norms -> subscript -> slices -> index -> scatter -> order -> products ->
     divide -> scans -> counts -> random -> names -> public
 
-Results are always of the class that public.py defines, Tensor.
+Results of operations always have the class Tensor, which public.py defines.
 """
 
 from __future__ import annotations

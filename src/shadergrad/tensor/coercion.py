@@ -1,6 +1,6 @@
-"""What stands beside a tensor, made one of its kind: numbers, lists and arrays as nodes, operands of one shape and dtype.
+"""Conversion of operands: numbers, lists and arrays beside a tensor become nodes of a common shape and dtype.
 
-In: values as users write them. Out: nodes, or the error that names what no tensor can be made of.
+In: values as users write them. Out: nodes. Raises an error that names a value which cannot become a tensor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Methods of single elements that compare, combine truths and bits, and choose."""
+"""Elementwise comparisons, logical and bitwise operations, and selection (`where`)."""
 
 from __future__ import annotations
 

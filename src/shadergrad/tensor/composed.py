@@ -1,10 +1,9 @@
-"""Functions that are composed of operations: for arguments like those of an earlier call the same nodes are added anew, and
-none of the function's Python runs.
+"""A cache for functions that are compositions of operations. When arguments have the same structure as in an earlier call, the same nodes
+are added to the graph without running the function's Python.
 
-In: a function of tensors and plain values that gives one tensor, or a tuple of them. Out: the same, in a fraction of the time: an uncompiled
-training loop asks for the same losses and layers at every step. What such a function adds must hang on no more than its
-plain arguments and the shapes, dtypes, devices and classes of its tensors, and it must change nothing: no random numbers, no
-write in place, no value read, no warning.
+In: a function of tensors and plain values that returns a tensor or a tuple of them. Out: the same function, several times as fast, for
+the layers and losses of uncompiled training loops. The nodes must depend only on the plain arguments and on the shapes, dtypes, devices
+and classes of the tensors. The function must have no side effect: no random numbers, no in-place writes, no reads of values, no warnings.
 """
 
 from __future__ import annotations

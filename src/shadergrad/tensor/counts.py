@@ -1,4 +1,4 @@
-"""Methods that count: distinct values, the most frequent, histograms, medians that pass NaN over."""
+"""Methods that count: unique values, the mode, histograms, and medians that ignore NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making tensors: from data and from rules."""
+"""Functions that create tensors from data or by a rule, such as `tensor`, `zeros` and `arange`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tensor is, without its values: shape, dtype, device. None of it computes anything."""
+"""The attributes of a tensor that do not depend on its values: shape, dtype, device. None of them computes anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods that take tensors apart and put them together: splits, turns, products of Kronecker, sums over batches."""
+"""Methods that split and rotate tensors; Kronecker, outer and cross products; sums of batched products; covariance."""
 
 from __future__ import annotations
 

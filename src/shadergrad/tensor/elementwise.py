@@ -1,4 +1,4 @@
-"""Functions of single elements: exponentials, angles, activations, limits, tests for NaN and infinities."""
+"""Elementwise functions: exponentials, trigonometry, activations, clamping, tests for NaN and infinity."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Generators of random numbers. In: a seed. Out: words of random bits, draw after draw, the same on every device.
+"""Generators of random numbers. In: a seed. Out: words of random bits, the same on every device.
 
-A stream is a seed and the number of draws made of it, which the host knows without asking a device; the default generators of
-all devices share one. A generator holds both on its device too, as tensors, so that a compiled step draws anew each time it
-runs; where draws were made elsewhere meanwhile, the tensors are written before the next. Guard: tests/device/test_random.py.
+The state of a stream is its seed and its number of draws. The host knows both without reading the device; the default generators of
+all devices share one stream. A generator also keeps both as tensors on its device, so that a compiled step draws new numbers each time
+it runs. If draws were made elsewhere in the meantime, these tensors are updated before the next draw. Guard: tests/device/test_random.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a tensor tells of its gradient: .grad, .data, grad_fn, backward(), hooks."""
+"""The gradient attributes of a tensor: .grad, .data, grad_fn, backward(), hooks."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The handle on a value, which is all that the other rooms of tensors know of each other.
+"""`Handle`: the fields of a tensor and its constructor. The other files of this package access each other's tensors through it only.
 
-In: a node. Out: a tensor that holds it alone, or sees what it shares with others (storage.py). `_begin` sets all fields of a
-tensor, and nothing else does: whatever makes one allocates it and calls `_begin`, directly or through `_adopt`. A tensor of
-which it was not called has no fields, and is met only where making one failed.
+In: a node. Out: a tensor that owns the node, or shares it with others (storage.py). `_begin` sets all fields of a tensor, and
+nothing else does: whatever makes a tensor allocates it and calls `_begin`, directly or through `_adopt`. A tensor without fields is
+one whose construction failed.
 
-Each uncompiled operation ends in `wrap`, so a function call less here is one less for each of them.
+Each uncompiled operation ends in `wrap`. A function call that is saved here is saved in every operation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Whether a tensor is recorded for the backward pass, and how it begins and ends a history.
+"""Leaves, `requires_grad` and `detach`: whether operations on a tensor are recorded for the backward pass.
 
-In: a tensor. Out: the same value with another history: a leaf's, none, or that of what it becomes. Gradients themselves are
-gradients.py's.
+In: a tensor. Out: a tensor of the same value that is a leaf, has no history, or has another one. gradients.py handles the gradients.
 """
 
 from __future__ import annotations

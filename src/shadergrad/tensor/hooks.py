@@ -1,8 +1,8 @@
-"""Hooks on gradients: what registering one gives, and the hooks of a node.
+"""Hooks on gradients: the handles that registration returns, and the hooks of a node.
 
-A hook lives on the node that the tensor held when it was registered, and a leaf's on every value that the leaf takes
-later. The gradient that a hook gets is pending: reading it computes it. In a compiled step a hook runs once, while the
-step is captured, and what it computes becomes part of the step.
+A hook belongs to the node that the tensor held when it was registered; a leaf's hook applies to every later value of the leaf. A hook
+gets a pending gradient, which is computed if the hook reads it. In a compiled step a hook runs once, during capture; its operations
+become part of the step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Methods that read and write elements at positions that are data: gather and scatter, masks."""
+"""Methods that read and write elements at positions given by tensors: gather and scatter, masks."""
 
 from __future__ import annotations
 

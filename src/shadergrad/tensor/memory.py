@@ -1,4 +1,4 @@
-"""Which memory a tensor shows, changed in place: another size of it, other strides, or that of another tensor."""
+"""In-place changes of the memory that a tensor refers to: `resize_`, `as_strided_`, `set_`."""
 
 from __future__ import annotations
 

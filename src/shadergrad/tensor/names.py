@@ -1,8 +1,8 @@
-"""The one table of names: aliases, in-place forms, and which methods are functions of the package too (sg.exp).
+"""The table of names: aliases, in-place forms, and the methods that are also functions of the package (sg.exp).
 
-A name in a table is all it takes: the method, its docstring and its type follow (names.pyi and functions.pyi are
-written by `make stubs`). The docstring of a method with an in-place form holds an example `>>> x.name(...)`, x being a
-name or an expression: in place the same call gives the same result, and x is it.
+An entry is all that a name needs: its method, docstring and type are generated (`make stubs` writes names.pyi and functions.pyi). The
+docstring of a method with an in-place form contains an example `>>> x.name(...)`, where x is a name or an expression; the in-place form
+must give the same result in this example, and return x itself.
 """
 
 from __future__ import annotations

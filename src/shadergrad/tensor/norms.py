@@ -1,4 +1,4 @@
-"""Softmax, PReLU, norms, running sums and products, and comparisons of whole tensors."""
+"""Softmax, PReLU, norms, cumulative sums and products, and comparisons of whole tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Further methods of single elements: signs, exponents, neighbours, common divisors, extrema that pass NaN over."""
+"""Further elementwise methods: signs, exponents, neighbouring floats, common divisors, extrema that ignore NaN."""
 
 from __future__ import annotations
 

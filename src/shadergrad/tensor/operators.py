@@ -1,6 +1,6 @@
-"""Operators between a tensor and what stands beside it: a number, an array, another tensor, or something that knows better.
+"""Python operators between a tensor and another operand: a number, an array, a tensor, or an object with operators of its own.
 
-In: the name of a method, and both sides. Out: what the method gives. Files that define methods with operators add them to the tables.
+In: the name of a method, and both operands. Out: the method's result. Files that define methods with operators add them to the tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Methods that order: sorting, the k largest, medians, quantiles, places in a sorted axis."""
+"""Methods that order elements: sorting, top-k, medians, quantiles, `searchsorted`."""
 
 from __future__ import annotations
 

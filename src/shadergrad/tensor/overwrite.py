@@ -1,4 +1,4 @@
-"""Values written at positions that are data: of several for one place the last one stays, bit for bit, on every device."""
+"""In-place writes at positions given by tensors. If several values are written to one position, the last one stays, on every device."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Paths of views: what one shows of a value, and a value in which that part is another.
+"""Paths of views: the part of a value that a path selects, and the value in which that part is replaced.
 
-In: a node, and the views that lead from it. Out: the node of the part, or of the whole with another part. Views are slices, other
-shapes, transposes, those that show an element more than once (`may_repeat`), and those that read the same memory as another
-dtype (`READINGS`).
+In: a node, and the views that lead from it. Out: the node of the part, or of the whole with a new part. Views are slices, reshapes,
+transposes, expansions (`may_repeat`: an element occurs several times), and views of the same memory as another dtype (`READINGS`).
 """
 
 from __future__ import annotations

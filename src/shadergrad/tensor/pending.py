@@ -1,4 +1,4 @@
-"""Tensors whose values have not been computed, and when that is done."""
+"""Pending tensors, whose values have not been computed, and the rules for when they are computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where tensors live: device names, the default device, and which element types a device has."""
+"""Device names, the default device, and the dtypes that each device supports."""
 
 from __future__ import annotations
 

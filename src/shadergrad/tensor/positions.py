@@ -1,8 +1,8 @@
-"""Positions that are data, held against the size of the axis that they are for.
+"""Bounds checks of index tensors.
 
-In: an index tensor that a caller gave. Out: the same positions. Where their values are known, on the cpu device and of what was
-just made from host data, one outside raises IndexRangeError at the call, before anything is written. Elsewhere the kernel that
-reads them reports it, and the next read raises. Positions that an operation of the library has made need none of this.
+In: an index tensor from a caller. Out: the same positions. If their values are known, on the cpu device and for tensors just made from
+host data, an out-of-range index raises IndexRangeError at the call, before anything is written. Otherwise the kernel that reads them
+reports it, and the next read raises. Positions that the library itself computes need no check.
 """
 
 from __future__ import annotations

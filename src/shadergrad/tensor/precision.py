@@ -1,10 +1,10 @@
-"""Which operations compute in which dtype: those made of several of float16 and bfloat16 in float32, those under autocast by PyTorch's lists.
+"""The dtypes in which operations compute: compositions of float16 and bfloat16 in float32, and operations under autocast by PyTorch's lists.
 
-In: a function of tensors and its public name. Out: the function, with its floating arguments cast before, and its results after.
-A composition of halves computes in float32 and rounds its result once, as PyTorch's kernels do; a single operation does so by itself
-(graph/build.py). Under autocast (amp.py) the name decides: products in the lower dtype, what loses digits in float32, some in the
-widest dtype of their arguments. Within such a function autocast is off: what it is made of is not PyTorch's operation.
-Lists: https://pytorch.org/docs/stable/amp.html#autocast-op-reference
+In: a function of tensors and its public name. Out: a function that casts floating arguments before the call, and results after it.
+A composition of halves computes in float32 and rounds its result once, as PyTorch's kernels do; a single operation does so itself
+(graph/build.py). Under autocast (amp.py) the name decides: matrix multiplications in the lower dtype, operations that lose precision in
+float32, some in the widest dtype of their arguments. Within such a function autocast is off, because its internal operations differ
+from PyTorch's. Lists: https://pytorch.org/docs/stable/amp.html#autocast-op-reference
 """
 
 from __future__ import annotations

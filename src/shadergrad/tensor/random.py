@@ -1,4 +1,4 @@
-"""Random numbers: what draws from generators, and the methods that do."""
+"""Random numbers: functions and methods that draw from generators."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The values of a tensor on the host: as arrays, numbers, truth and text. Each of these waits for the device.
+"""Reading a tensor's values on the host: as arrays, numbers, truth values and text. Each of these waits for the device.
 
-In: a tensor, pending or computed. Out: host data. Reading computes what is pending, together with what came from the same backward
-pass and what was changed in place (`_read_together`). A compiled step must not read: its trace refuses.
+In: a tensor, pending or computed. Out: host data. A read computes the pending tensor together with other results of the same backward
+pass and with in-place changes (`_read_together`). During a capture the trace refuses reads.
 """
 
 from __future__ import annotations

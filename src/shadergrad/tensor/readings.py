@@ -1,4 +1,4 @@
-"""The same memory read as another dtype: which primitive does it, and where PyTorch refuses."""
+"""Views of the same memory as another dtype: which primitive computes them, and the cases that PyTorch refuses."""
 
 from __future__ import annotations
 

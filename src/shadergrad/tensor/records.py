@@ -1,4 +1,4 @@
-"""Methods made from the records of elementwise operations that say they are public: a record is all it takes."""
+"""Methods generated from the records of elementwise operations that are marked public."""
 
 from __future__ import annotations
 

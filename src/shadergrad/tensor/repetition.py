@@ -1,4 +1,4 @@
-"""Methods that repeat, flip, pad and take windows of elements."""
+"""Methods that repeat, flip and pad elements, and extract windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations whose gradients are a function of tensors (primitives/joint.py): of several results, or of users' own rules."""
+"""Operations with a gradient rule over tensors (primitives/joint.py): operations of several results, and users' autograd functions."""
 
 from __future__ import annotations
 

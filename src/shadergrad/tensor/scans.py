@@ -1,4 +1,4 @@
-"""Methods that run along an axis: running extrema and log-sums, integrals by trapezoids."""
+"""Methods that scan along an axis: cumulative extrema and log-sums, integrals by the trapezoidal rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods that write to positions that are data: scattered reductions, parts replaced, diagonals filled."""
+"""Methods that write at positions given by tensors: scatter reductions, replaced parts, filled diagonals."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How a tensor comes to share memory, sees a part of it, and is alone again.
+"""Views and aliases: how a tensor comes to share memory with others, and when it stops sharing.
 
-In: a tensor and a path of views. Out: a tensor that sees that part, with the history of the first (`_view`) or one of its own
-(`_alias`). storage.py says what is shared. Nothing is shared until someone asks: a tensor that no view or alias was made
-of holds its node alone. References tell when that is so again (`_share_no_more`, `_keep_memory_private`): a variable more in
-these two changes the count, which tests/memory and tests/device/test_storages.py notice.
+In: a tensor and a path of views. Out: a tensor over that part, with the history of the first (`_view`) or its own (`_alias`).
+storage.py describes the shared objects. A tensor without views and aliases owns its node alone. Reference counts tell when this is so
+again (`_share_no_more`, `_keep_memory_private`): another local variable in these two functions changes the count, which tests/memory
+and tests/device/test_storages.py detect.
 """
 
 from __future__ import annotations

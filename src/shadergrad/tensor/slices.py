@@ -1,4 +1,4 @@
-"""Methods that take parts by slices, and diagonals."""
+"""Methods that select parts by slices, and diagonals."""
 
 from __future__ import annotations
 

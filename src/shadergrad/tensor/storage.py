@@ -1,13 +1,13 @@
-"""What tensors share: values that change in place.
+"""The objects that tensors share when they share memory.
 
-    Storage  the present value, without history; who holds it holds a version of it
-    Base     a tensor of its own for the tape, over all of a storage or a part: a leaf, a result, a detached alias
+    Storage  the present value, without history, and its version
+    Base     an independent tensor for autograd, over a whole storage or a part: a leaf, a result, a detached alias
     Tensor   a base seen through a path of views: rows, slices, transposes, other shapes (paths.py)
 
-Nodes never change; a write makes the next one. A tensor that writes through its path replaces its base's node by one
-in which that part is another, and so the storage's. All others see by the version that theirs is of an earlier value, and
-derive it again: a tensor from its base, a base from the storage. What nobody shares has none of this (handle.py). What becomes
-of histories meanwhile: succession.py.
+Nodes are immutable; a write makes a new node. A tensor that writes through its path replaces the node of its base by one in which that
+part is new, and then the storage's. All other tensors compare versions: an outdated tensor is derived again from its base, and an
+outdated base from the storage. A tensor that shares nothing has none of these objects (handle.py). succession.py describes the effect of
+writes on histories.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The memory behind tensors, as programs of PyTorch's see it: a row of bytes, or of elements of one dtype.
+"""PyTorch's storage objects: the memory of tensors as a sequence of bytes, or of elements of one dtype.
 
-A handle holds the tensor that it was asked of, and so the memory. What it writes all tensors see that share it.
+A storage object references the tensor that it was requested from, which keeps the memory alive. All tensors that share the memory see
+its writes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the elements of a view lie in what is shared, by PyTorch's strides.
+"""The positions of a view's elements in shared memory, as PyTorch's strides.
 
-In: shapes, strides and paths of views. Out: strides, or None where no strides tell. Nothing is computed by them: they decide where
-`reshape` copies, what `contiguous` is, and which writes are refused.
+In: shapes, strides and paths of views. Out: strides, or None if no strides describe the view. No value is computed with them: they decide
+when `reshape` copies, what is contiguous, and which writes are refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What becomes of a history when a value takes another's place.
+"""The history of a tensor after an in-place write.
 
-A history goes on through writes as in PyTorch: within no_grad, or through a detached alias, a base that requires grad
-takes the value and keeps its gradient function; else that of what was written is put in its place.
+As in PyTorch, a base that requires grad keeps its gradient function if the write happens within no_grad or through a detached alias.
+Otherwise it takes the history of the written value.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The same value on another device, as an operation: gradients go back the way that the value came.
+"""Differentiable moves of a value to another device.
 
-A graph has one device, so a value is moved at once, and its node holds it: plans of either device see a value, and the
-backward pass alone looks behind it.
+A graph has one device, so a value is moved at once, and its node holds the moved value. The plans of both devices see a plain value; only
+the backward pass follows the move.
 
-A value that nobody has asked for yet need not be moved: initial values of a network are made of a key, a counter and numbers. When
-it is moved before they are computed, they are drawn where they end up (`computed_on`): the bits are the same on every device,
-and hundreds of millions of numbers are neither computed on the host nor copied.
+If a value has not been computed yet, the move may be avoided. Initial weights are computed from a key, a counter and numbers; if they are
+moved before they are computed, they are drawn on the target device instead (`computed_on`). The bits are the same on every device, and
+hundreds of millions of numbers are neither computed on the host nor copied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Another value in place of the one that a tensor has, seen by whoever shares it.
+"""In-place assignment: another value for a tensor and for all tensors that share its memory.
 
-In: a tensor and a node of its shape, dtype and device. Out: the same tensor. `_assign` is the one way in; `_update_in_place`
-refuses first what PyTorch refuses.
+In: a tensor and a node of its shape, dtype and device. Out: the same tensor. All writes go through `_assign`; `_update_in_place`
+first refuses the writes that PyTorch refuses.
 """
 
 from __future__ import annotations
