@@ -1,4 +1,4 @@
-"""The plan of scheduled groups: kernels emitted, buffers in a table. In: a schedule that has run. Out: a Plan."""
+"""Builds the plan: emits kernels and the table of buffers. In: a finished schedule. Out: a Plan."""
 
 from __future__ import annotations
 

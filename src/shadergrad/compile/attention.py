@@ -1,7 +1,7 @@
-"""Attention on a device: composed operations or kernels of blocks, the blocks of a workgroup, and shares of a head's keys.
+"""Attention on a device: either composed operations, or blockwise kernels with their block sizes and their split of a head's keys.
 
-The rule `attention_to_calls` puts the kernels of primitives/attention_kernels.py, or the composed form, in the place of the two
-calls of a graph. `CHOICES` has what calls.py chooses for those kernels. Constants were measured on an H200.
+The rule `attention_to_calls` replaces the two attention calls of a graph by the kernels of primitives/attention_kernels.py, or by the
+composition. `CHOICES` lists the choices that calls.py makes for those kernels. Constants were measured on an H200.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The choice of the nodes that get a buffer. In: the graph's nodes. Out: the stored nodes, and those at which a kernel ends, with the reason.
+"""Decides which nodes get a buffer. In: the graph's nodes. Out: the stored nodes, and those at which a kernel ends, with the reason.
 
-Outputs, reductions, products and calls are stored, and what several read where it is dearer to compute again than to read. The fuser
-(`fuse.py`) takes buffers away from values that only their own kernel needs, and gives some to keep within the binding limit.
+Outputs, reductions, matrix multiplications and calls are stored, and values with several readers if recomputing them costs more than
+reading them. The fuser (`fuse.py`) removes buffers of values that only their own kernel needs, and adds some to stay within the binding
+limit.
 """
 
 from __future__ import annotations

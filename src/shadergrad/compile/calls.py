@@ -1,6 +1,6 @@
-"""The choices for calls: what the shader of a hand-written kernel is made with, for its shapes and a target.
+"""Choices for hand-written kernels (calls): the parameters of their shader, for given shapes and a target.
 
-A kind of call that has none is emitted in one way. `chooses` adds a kind; `extend.py` adds users' operations.
+A kind of call without an entry is always emitted in the same way. `chooses` registers a kind; `extend.py` registers users' operations.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Finds values whose bits are compared, so that one kernel computes each of them.
 
-Two kernels may round the same expression differently, because one contracts a multiplication and an addition. Then `x == max(x)` has no
-true element if the comparison and the maximum get different x. So the fuser stores a floating-point value that reaches a comparison by
-two ways, in a kernel into which no reader is fused.
+Two kernels may round the same expression differently, for example if one uses fused multiply-add. Then `x == max(x)` may have no
+true element, because the comparison and the maximum see different x. So if a floating-point value reaches a comparison on two paths, the
+fuser stores it, in a kernel into which no reader is fused.
 
 In: a graph, and the nodes that one kernel computes for all readers. Out: the further values that one kernel must compute. The fuser
-asks until there are none; `verify` refuses a fused graph that has some.
+repeats this until there are none; `verify` refuses a fused graph that has some.
 """
 
 from __future__ import annotations

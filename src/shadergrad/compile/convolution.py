@@ -1,9 +1,8 @@
-"""Rules that turn convolutions into matrix products over views, in all three directions.
+"""Rules that turn convolutions, forward and both gradients, into matrix multiplications over views (implicit im2col).
 
-In: Conv, whose gradients are Convs again (primitives/window.py). Out: products of the weights with windows of the input
-that are never stored. A convolution of an input whose elements are spread apart (the input gradient of one with
-steps) meets zeros at most places: it is cut into one convolution for each residue of the output's position, each of which
-meets none.
+In: Conv, whose gradients are Convs again (primitives/window.py). Out: matrix multiplications of the weights with windows of the input
+that are never stored. The input gradient of a strided convolution is a convolution of a dilated input, most of whose elements are zero.
+It is split into one convolution for each residue of the output position modulo the stride; none of these reads the zeros.
 """
 
 from __future__ import annotations

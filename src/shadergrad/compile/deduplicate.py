@@ -1,7 +1,7 @@
-"""Kernels that read alike are rendered once: equal layers of a network have equal groups, on other nodes.
+"""Renders equal kernels once: equal layers of a network have equal groups, with different nodes.
 
-In: a group, and what its renderer asks of the graph around it. Out: a key that is equal for groups with the same kernel, and
-the nodes that stand for each other in two such groups, by position.
+In: a group, and the properties of the graph around it that its renderer reads. Out: a key that is equal for groups with the same kernel,
+and the corresponding nodes of two such groups, by position.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How each primitive is pulled: the table ELEMENT of rules that give one element of a node, from elements of its inputs.
+"""The table ELEMENT: for each primitive a rule that gives one element of a node from elements of its inputs.
 
-A rule is written over a `Puller` (puller.py), so that one rule serves WGSL, LLVM IR and the record of reads.
+A rule is written over a `Puller` (puller.py), so that one rule serves WGSL, LLVM IR and the recorder of reads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Grouping nodes into kernels.
 
 In: output nodes of a simplified, lowered graph. Out: groups, each of which becomes one kernel, and the set of nodes
-that get a buffer. First every node with a buffer (`buffers.py`) starts a group of its own, grown forward over elementwise operations; then groups that iterate over the same domain are merged where the one reads the
-other only at its own position.
+that get a buffer. First every node with a buffer (`buffers.py`) starts its own group, which grows forward over elementwise operations.
+Then groups with the same iteration domain are merged if one reads the other only at its own position.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Chooses the matrix multiplications that share a dispatch (horizontal fusion), and their tiles.
 
-In: products that do not depend on each other. Out: those that share a dispatch, each with its tile.
+In: independent matrix multiplications. Out: those that share a dispatch, each with its tile.
 
-A product of a few hundred workgroups leaves most of a GPU idle at its end, and a dispatch begins only after the earlier ones end. Both
-gradients of a layer are such products; together they take less time than one after the other. All parts of a kernel have the same
-number of threads per workgroup, so tiles are chosen again, by an estimate of the total time. The longest products begin first.
+A matrix multiplication of a few hundred workgroups leaves most of a GPU idle at its end, and a dispatch begins only after the earlier
+ones end. Both gradients of a layer are such a pair; together they take less time than one after the other. All parts of a kernel have the
+same number of threads per workgroup, so their tiles are chosen again, by an estimate of the total time. The longest parts start first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the three archetypes share: from a rendered body to a kernel with its bindings."""
+"""Shared by all archetypes: builds a kernel with its bindings from a rendered body."""
 
 from __future__ import annotations
 

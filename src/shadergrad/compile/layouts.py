@@ -1,6 +1,6 @@
-"""The positions of operands' elements in memory, by index algebra.
+"""Memory layout of operands, found by index algebra.
 
-In: a node and an index into it. Out: the neighbours that one vector load covers.
+In: a node and an index into it. Out: the consecutive elements that one vector load covers.
 """
 
 from __future__ import annotations

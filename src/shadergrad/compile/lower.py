@@ -1,4 +1,4 @@
-"""Rules that turn primitives into forms the kernels are good at. They change the graph's shape, not its values."""
+"""Rules that rewrite primitives into operations with efficient kernels. They change the graph, not its values."""
 
 from __future__ import annotations
 

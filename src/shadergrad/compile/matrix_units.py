@@ -1,7 +1,7 @@
-"""Chooses how matrix units multiply: for products of float16 with sums in float32.
+"""Chooses the tiles of matrix multiplications on matrix units: float16 operands, float32 sums.
 
-In: a product and the target. Out: a DotChoice with method "units", or None where the target has no such units, or the product is not
-for them. Which operands hold float16: those that are casts of it to float32 (docs/decisions/0029), which lose nothing on their way back.
+In: a matrix multiplication and the target. Out: a DotChoice with method "units", or None if the target has no suitable units, or they do
+not suit the multiplication. The operands are casts of float16 to float32 (docs/decisions/0029), so casting them back is lossless.
 """
 
 from __future__ import annotations

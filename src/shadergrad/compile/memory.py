@@ -1,11 +1,11 @@
-"""Which temporaries share memory. In: the buffer table and the dispatches in order. Out: slots.
+"""The memory planner: assigns temporaries to shared buffers. In: the buffer table and the dispatches in order. Out: slots.
 
-Two temporaries share a slot when the last reader of one runs before the writer of the other, or when a kernel overwrites
-the one with the other. A slot is a buffer of its own: WebGPU refuses a dispatch that writes one part of a buffer and reads
-another.
+Two temporaries share a slot if their live ranges do not overlap (the last reader of one runs before the writer of the other), or if a
+kernel overwrites the one with the other. A slot is a buffer of its own, because WebGPU refuses a dispatch that writes one part of a
+buffer and reads another.
 
 Source: greedy by size for shared objects, Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
-2020. On seven training steps it took 0 to 56 % more than is in use at the worst moment (ResNet-18 2 %, GPT-2 small 1 %);
+2020. On seven training steps it took 0 to 56 % more than the peak of live memory (ResNet-18 2 %, GPT-2 small 1 %);
 best fit in the order of the dispatches took 0 to 165 % more.
 """
 

@@ -1,6 +1,6 @@
-"""What a plan tells of its dispatches: which nodes of the captured graph each stands for, and why it is one of its own.
+"""Notes on a plan's dispatches: the nodes of the captured graph that each computes, and why it is a separate kernel.
 
-In: the groups in the order in which they run, and what the fuser noted of pairs that it did not merge. Out: a Note for each.
+In: the groups in execution order, and the fuser's reasons for pairs that it did not merge. Out: a Note for each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules for sorting and scattering: comparing all pairs where an axis is short, sorted runs or digits where it is long."""
+"""Rules for sorting and scattering: comparison of all pairs for short axes; merge sort or radix sort for long ones."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Plans kept on disk, so that a process need not compile what one before it did. In: a graph and a target. Out: its plan.
+"""The plan cache on disk, shared by processes. In: a graph and a target. Out: its plan.
 
-A file holds one plan, named by a digest of all that it was compiled from: the graph (primitives with all parameters, shapes,
-dtypes, how they hang together), the target (which is all that the compiler knows of a device), and the texts of the
-compiler itself. Files are the user's alone and whole (`system/private_files.py`), so two writers, a torn file and another version do
-no harm. A plan that does not fit its graph is compiled anew. Not kept: small graphs, those of the cpu device, and those
-with primitives that are not the library's own.
+A file holds one plan, named by a digest of everything that determines it: the graph (primitives with all parameters, shapes,
+dtypes, edges), the target (the compiler's complete description of a device), and the source of the compiler. Files belong to the
+user alone and are replaced atomically (`system/private_files.py`), so concurrent writers, truncated files and other versions do no
+harm. A plan that does not fit its graph is compiled again. Small graphs, graphs of the cpu device, and graphs with primitives defined
+outside the library are not cached.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What runs before what. In: for each thing, what it waits for. Out: answers, while things merge and wait for more."""
+"""The transitive order of groups, under merges and added edges. In: direct predecessors. Out: whether one group runs before another."""
 
 from __future__ import annotations
 

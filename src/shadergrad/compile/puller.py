@@ -1,8 +1,8 @@
-"""The walk that asks for single elements, and the words in which the rules of elements.py are written.
+"""The recursive walk over single elements, and the operations with which the rules of elements.py are written.
 
-`pull(node, index)` gives the text of one element. A view only rewrites the index, an elementwise operation pulls its
-operands at the same index, a node that has a buffer is loaded. Whoever walks is a `Puller`: the `Renderer` (render.py) writes
-WGSL, the `Recorder` (recorder.py) writes nothing and lists which buffers are read, and at which index, and the native writer
+`pull(node, index)` gives the expression of one element. A view only rewrites the index, an elementwise operation pulls its
+operands at the same index, and a node with a buffer becomes a load. There are three `Puller`s: the `Renderer` (render.py) writes
+WGSL; the `Recorder` (recorder.py) writes nothing and lists which buffers are read, and at which index; the native writer
 (native/writer.py) writes LLVM IR.
 """
 

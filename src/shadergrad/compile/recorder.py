@@ -1,4 +1,4 @@
-"""The walk that writes nothing: which buffers a kernel reads, at which index, and what an element costs."""
+"""A `Puller` without output: it records which buffers a kernel reads, at which index, and the cost of an element."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Rendering by pulling: the body of one kernel in WGSL, from its results down to the buffers.
+"""Renders the body of one kernel in WGSL, from its results down to the buffers.
 
-Rules give elements (elements.py), statements land in scopes (wgsl/statements.py), buffers are accessed (wgsl/accesses.py).
+Elements come from the rules (elements.py), statements are placed in scopes (wgsl/statements.py), and buffers are accessed by
+wgsl/accesses.py.
 """
 
 from __future__ import annotations

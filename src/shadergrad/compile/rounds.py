@@ -1,8 +1,8 @@
-"""The rounds of a kernel's loops, read from its text: no kernel may make more than a device allows.
+"""Counts the loop iterations of a kernel in its source, and refuses more than a device allows.
 
-A rasteriser in software leaves every loop of an invocation once its loops have made 65,535 rounds together (Mesa's
-LP_MAX_TGSI_LOOP_ITERATIONS): what is left is dropped without a word, and nested loops do not help. So choices keep all loops of a kernel below MOST_ROUNDS on every target, and
-`check` refuses a kernel that would be cut short on a device that counts (`Traits.counts_rounds`).
+A software rasteriser leaves every loop of an invocation once its loops have made 65,535 iterations together (Mesa's
+LP_MAX_TGSI_LOOP_ITERATIONS). It drops the remaining iterations silently, and nested loops count, too. So choices keep all loops of a
+kernel below MOST_ROUNDS on every target, and `check` refuses a kernel that such a device would cut short (`Traits.counts_rounds`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels in order: which outputs overwrite inputs, which maps share a dispatch, what runs when.
+"""Orders the kernels, and decides which outputs overwrite inputs and which maps share a dispatch.
 
 In: a fuser that has grouped a graph, and the outputs: computed nodes, not inputs. Out: groups in order (`assemble.py` makes a plan of them).
 """

@@ -1,9 +1,8 @@
-"""Measured tiles: which tile, and how many parts of the contraction, was fastest for a product's shape on an adapter.
+"""Measured tiles: the fastest tile and split-K for each shape of matrix multiplication on an adapter.
 
-In: a table that `shadergrad tune` wrote for this adapter and driver, else one that ships with the library for adapters like
-it. Out: choices, under the table's digest, which a Target carries: a plan compiled with one table is another plan than one
-compiled with another. A file that does not fit, because it was damaged or is another adapter's, is left out with a warning:
-products are then cut by the estimate of tiles.py.
+In: a table that `shadergrad tune` wrote for this adapter and driver, else one that ships with the library for similar adapters.
+Out: choices, under the table's digest, which is part of the Target: another table leads to another plan. A file that is damaged, or of
+another adapter, is ignored with a warning, and tiles.py estimates the tiles.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Attention without its matrix: softmax(q k^T scale + mask) v by blocks of queries and keys, forward and backward.
+"""Blockwise attention: softmax(q k^T scale + mask) v without storing the matrix of weights, forward and backward.
 
 Dao, "FlashAttention-2" (2023). q (n, heads, l, d), k and v (n, heads, s, d), d a multiple of four. The forward pass keeps the
 log-sum-exp of each row, from which the backward pass recomputes the weights. Its three gradients are sums in a fixed order,
-without atomics. compile/attention.py takes kernels (attention_kernels.py) or the composed form
+without atomics. compile/attention.py chooses between the kernels (attention_kernels.py) and the composed form
 (attention_composed.py); this module has the two calls of a graph.
 """
 

@@ -1,4 +1,4 @@
-"""What attention computes, in NumPy: the base of its calls."""
+"""Attention in NumPy, the base class of its calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention with the whole matrix of weights, as composed operations."""
+"""Attention as composed operations, with the whole matrix of weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of which attention is made on a GPU, each one kernel, of arrays that lie where views found them."""
+"""The kernels of attention on a GPU, one call each. They read strided views in place."""
 
 from __future__ import annotations
 

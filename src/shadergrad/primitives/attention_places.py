@@ -1,4 +1,4 @@
-"""Where q, k, v and their gradients lie in memory: in one array beside each other, or each in its own."""
+"""The memory layout of q, k, v and their gradients: side by side in one array, or each in its own."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The kernels of attention, in WGSL: the forward pass, and the three gradients in two ways.
+"""The kernels of attention, in WGSL: the forward pass, and two variants of the three gradients.
 
-A workgroup computes a block of rows of its result and walks over the blocks that they meet: queries over keys for the
-result, keys over queries for the gradients of k and v. The gradient of q is either computed by further workgroups, queries
-over keys, which takes seven products of blocks in all; or, where sequences are long, added up by the same, which takes
-five: they divide the keys of a head among them, and each has a gradient of q of its own, which another dispatch adds. The
-block of weights between two products passes through workgroup memory; rows keep their maximum and sum as they go (Dao,
+A workgroup computes a block of rows of its result and loops over the blocks of the other sequence: a block of queries over the keys for
+the result, a block of keys over the queries for the gradients of k and v. There are two ways to compute the gradient of q. Either further
+workgroups compute it, blocks of queries over keys; this takes seven block products in all. Or, for long sequences, the workgroups of k and v
+also accumulate it, with five block products: they divide the keys of a head among them, each has its own partial gradient of q, and another
+dispatch adds these. The block of weights between two products passes through workgroup memory; rows keep a running maximum and sum (Dao,
 "FlashAttention-2", 2023, algorithms 1 and 2). attention_writer.py has the parts.
 """
 

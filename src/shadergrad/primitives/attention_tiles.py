@@ -1,4 +1,4 @@
-"""What the kernels of attention are written for: the problem, the blocks of a workgroup, the share of a thread."""
+"""The parameters of the attention kernels: the problem, the block sizes of a workgroup, the share of a thread."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What the kernels of attention share, in WGSL: tiles on their way to workgroup memory, products of them, blocks of weights.
+"""WGSL generators that the attention kernels share: loads of tiles into workgroup memory, their products, blocks of weights.
 
-A product is a tiled one as in compile/wgsl/matmul: a step of both operands in workgroup memory, the contraction outermost, a
-few rows by a few vec4s of sums in a thread's registers. What comes next is fetched into registers before each product.
+A product is tiled as in compile/wgsl/matmul: a step of both operands in workgroup memory, the contraction outermost, a
+few rows by a few vec4s of sums in a thread's registers. The next operands are loaded into registers before each product
+(software pipelining).
 """
 
 from __future__ import annotations

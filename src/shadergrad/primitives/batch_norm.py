@@ -1,6 +1,6 @@
-"""The history of a batch normalisation: its value is computed of other operations, its gradient by one rule.
+"""The gradient rule of batch normalisation. The value is composed of other operations.
 
-Backward sums over the batch once, for g and for g times the normalised input: both are also the gradients of bias and weight.
+The backward pass makes two sums over the batch: of g, and of g times the normalised input. They are also the gradients of bias and weight.
 Reference: Ioffe and Szegedy, 2015.
 """
 

@@ -1,8 +1,8 @@
 """Hand-written kernels: a call is a primitive with a complete shader, a NumPy twin and a gradient.
 
-A subclass names its `arguments`, gives shape and dtype (`infer`), value (`numpy`), gradient (`vjp`) and the shader (`kernel`).
+A subclass names its `arguments` and defines shape and dtype (`infer`), value (`numpy`), gradient (`vjp`) and the shader (`kernel`).
 A call of several kernels returns its nodes from `expand`; the cpu device still runs its `numpy`. In a graph a call is an
-ordinary node. Its inputs are stored before it; reshapes of them are free.
+ordinary node. Its inputs are stored before it runs; reshapes of them are free.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The same memory as elements of another dtype: complex numbers as pairs, pairs as complex numbers, bytes as other elements.
+"""Views of the same memory with another dtype: complex numbers as pairs, pairs as complex numbers, bytes as other elements.
 
-On the cpu device only: a GPU has elements of 32 bits, and reads them as another dtype with `Bitcast`.
+For the cpu device only: a GPU has elements of 32 bits, and reads them as another dtype with `Bitcast`.
 """
 
 from __future__ import annotations

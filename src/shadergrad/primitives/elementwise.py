@@ -1,8 +1,8 @@
 """Elementwise operations, one record each. To add one, write a record here and a line in tests/cases.py.
 
-A record has a name, a sentence, the NumPy value, the WGSL expression over {a}, {b}, {c}, and the gradient: with one operand
+A record has a name, a one-sentence description, the NumPy value, the WGSL expression over {a}, {b}, {c}, and the gradient: with one operand
 dy/dx as a function of x and y, else the cotangents of the operands as functions of g, the operands and y. Further fields: the
-kinds of operands (0 bool, 1 integer, 2 floating), the cost in scalar operations, the domain that tests draw from; and for a
+kinds of operands (0 bool, 1 integer, 2 floating), the cost in scalar operations, the domain from which tests draw, and for a
 public one an example: a tensor and its result as they are printed, which the method's docstring shows. `sg_*` functions are in
 compile/wgsl/math.wgsl. Operands have one shape: broadcasting is a view.
 """

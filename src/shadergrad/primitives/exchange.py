@@ -1,6 +1,7 @@
-"""A value that several processes make together, as a node of the graph.
+"""A collective operation of several processes, as a node of the graph.
 
-In: this process's value. Out: that of all, which a channel makes on the host. No plan holds such a node: drive/stages.py cuts the graph there.
+In: this process's value. Out: the result of all processes, which a channel computes on the host. No plan contains such a node:
+drive/stages.py cuts the graph there.
 """
 
 from __future__ import annotations

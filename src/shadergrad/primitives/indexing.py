@@ -1,4 +1,4 @@
-"""Gather with indices that are data, and its adjoint."""
+"""Gather with indices from a tensor, and its adjoint."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Several results that share one backward step.
+"""Operations of several results with one gradient rule.
 
-A node has one value, so an operation with several results, or one that must see all its gradients at once, is made of
-aliases: each result aliases its value, and all of them depend on a `Meeting`. A result hands its gradient to the
-meeting, numbered; the backward pass visits the meeting after every result, when all gradients are known, and asks it
+A node has one value. So an operation with several results, or one whose rule needs all gradients at once, is built of
+aliases: each result aliases its value, and all of them depend on a `Meeting`. A result passes its numbered gradient to the
+meeting. The backward pass visits the meeting after every result, when all gradients are known, and asks it
 for the gradients of the inputs. Nothing is kept between two backward passes.
-The nodes below leave no trace in a plan: the compiler looks through aliases.
+No plan contains these nodes: the compiler looks through aliases.
 """
 
 from __future__ import annotations

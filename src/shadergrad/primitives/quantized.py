@@ -1,7 +1,7 @@
 """Quantised numbers: integers of a few bits, packed into words, with a scale for each group of neighbours.
 
-A primitive of its own, rather than shifts and products: the compiler gives it no buffer, and the cpu device computes it anew for each
-reader (`Primitive.unpacks`).
+Unpacking is a primitive, not a composition of shifts and multiplications, so that the compiler never stores the unpacked values, and the
+cpu device unpacks them for each reader (`Primitive.unpacks`).
 """
 
 from __future__ import annotations

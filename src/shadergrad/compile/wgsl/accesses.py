@@ -1,4 +1,4 @@
-"""How a kernel's body reads and writes its buffers: marks while it is written, accesses once all of them are known.
+"""Loads and stores of a kernel's buffers: placeholders while the body is generated, WGSL once all accesses are known.
 
 Whether a buffer is declared as scalars, as vec4s or as words of two halves depends on every access to it.
 """

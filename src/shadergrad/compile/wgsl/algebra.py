@@ -1,6 +1,6 @@
-"""Operands that are hidden from the driver where its algebra would drop NaN and infinities.
+"""Hides operands from driver optimizations that would drop NaN and infinities.
 
-Some drivers take x * 0, x - x and 0 / x for 0, and x / x for 1, without a look at x.
+Some drivers simplify x * 0, x - x and 0 / x to 0, and x / x to 1, for any x.
 """
 
 from __future__ import annotations

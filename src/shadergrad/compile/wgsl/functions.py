@@ -1,4 +1,4 @@
-"""Texts of WGSL that every kernel shares: literals, narrow integers, and the functions of math.wgsl, halves.wgsl and loads.wgsl."""
+"""WGSL that all kernels use: literals, narrow integers, and the functions of math.wgsl, halves.wgsl and loads.wgsl."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The map archetype: every thread computes one element, or four neighbours, of trees of elementwise operations.
 
-Independent maps may share a dispatch: each takes a range of workgroups. A map that reads down columns of what it writes along
-rows takes both by square tiles, through workgroup memory.
+Independent maps may share a dispatch: each takes a range of workgroups. A map that reads columns and writes rows (a transpose) processes
+square tiles through workgroup memory, so that both are coalesced.
 """
 
 from __future__ import annotations

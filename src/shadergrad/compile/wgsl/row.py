@@ -1,10 +1,10 @@
 """The row archetype: reductions along rows with maps between and after them, in one dispatch.
 
-A workgroup takes `rows` rows with `width` threads each, which go along the row by elements, or by vec4s where memory has
-them. Reductions that do not depend on each other share a walk along the row; the threads' results are joined in workgroup
-memory. Then scalars of the row are written by one thread, and vectors in a last walk. A short walk is written out: what was
-read or computed stays in registers from one walk to the next. Where the reduced axis is not the innermost (sums over a
-batch), neighbouring threads take neighbouring rows, so that memory is read in order.
+A workgroup processes `rows` rows with `width` threads each, which loop over the row by elements, or by vec4s where memory permits.
+Independent reductions share a loop over the row; the threads' partial results are combined in workgroup memory. Then one thread writes the
+scalars of the row, and a last loop writes its vectors. A short loop is unrolled, and its loaded or computed values stay in registers for
+the next loop. If the reduced axis is not the innermost (sums over a batch), neighbouring threads process neighbouring rows, so that memory
+accesses are coalesced.
 """
 
 from __future__ import annotations

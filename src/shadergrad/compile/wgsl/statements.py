@@ -1,6 +1,6 @@
-"""The statements of a kernel's body in nested scopes: what does not depend on a loop is computed before it.
+"""The statements of a kernel's body in nested scopes: a loop-invariant statement is computed before the loop.
 
-A statement lands in the outermost scope in which everything that it uses is known, and the same text is computed once.
+A statement is placed in the outermost scope in which all its operands are known; equal statements are computed once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products without tiles: threads read operands as they need them, or share loads within a subgroup."""
+"""Matrix multiplications without tiles: threads read operands as they need them, or share loads within a subgroup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel of a product, or of several that share a dispatch: each takes a range of workgroups."""
+"""The kernel of a matrix multiplication, or of several that share a dispatch, each with a range of workgroups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop over the contraction: each step stores the tiles fetched before, starts fetching the next ones, and multiplies meanwhile."""
+"""The software-pipelined loop over the contraction: each step stores the tiles loaded before, starts loading the next ones, and multiplies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The multiplications of a step: a thread's reads of both tiles, and the order of its multiply-adds."""
+"""The multiply-adds of a step: a thread's reads of both tiles, and the order of its operations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A product with a few rows over windows, as a convolution to the three colours of pictures is: a thread has a whole column of results.
+"""A multiplication of a few rows with windows, such as a convolution to the three colours of an image: a thread computes a whole column.
 
-No other thread wants what it reads of the right operand. All of the left one lies in workgroup memory.
+No other thread needs the elements of the right operand that it reads. The whole left operand is in workgroup memory.
 """
 
 from __future__ import annotations

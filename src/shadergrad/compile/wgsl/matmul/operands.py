@@ -1,7 +1,7 @@
-"""The operands of a tiled product on their way from memory to the tile: fetched into registers, then stored as
-[k][free axis] in workgroup memory, or as [free axis][k] where rows are kept. There is a way for each layout: four
-neighbours as one load along either axis, single elements with neighbouring threads along the nearer axis, and whole
-windows by one thread, whose places are numbers in the text, so that what depends on them is known before the loop.
+"""Loads of the operands of a tiled matrix multiplication: from memory into registers, then into workgroup memory as [k][free axis], or as
+[free axis][k] if rows are kept. There is a class for each layout: vec4 loads along either axis; scalar loads with neighbouring threads
+along the nearer axis; and whole windows per thread, whose positions are constants in the source, so that expressions of them are
+computed before the loop.
 """
 
 from __future__ import annotations

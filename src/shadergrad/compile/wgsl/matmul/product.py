@@ -1,4 +1,4 @@
-"""The state of writing one product: its sizes, its choice, and names for places along its axes in the text."""
+"""The state while one matrix multiplication is written: its sizes, its choice, and the names of its index variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of a product: an epilogue computes the group's roots from a thread's sums, and stores them."""
+"""The epilogue: computes the results of the group from a thread's sums, and stores them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sums of a tile's slices, joined through workgroup memory: by each slice for some rows, or by the first slice for all."""
+"""The partial sums of a tile's slices, added through workgroup memory: each slice adds some rows, or the first slice adds all."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Products of float16 on matrix units: WGSL's chromium_experimental_subgroup_matrix.
+"""float16 matrix multiplication on matrix units, by WGSL's chromium_experimental_subgroup_matrix.
 
-Steps along the contraction bring a tile of each operand into workgroup memory as float16, in the order in which it lies in memory: an
-instruction reads either order. Each subgroup accumulates a block of results in matrices; then it passes them, a row of matrices at a
-time, through workgroup memory to its threads, which compute and store what follows as after any other product.
+In steps along the contraction, a tile of each operand is loaded into workgroup memory as float16, in its memory order: the instructions
+read either order. Each subgroup accumulates a block of results in matrices. Then it passes them, a row of matrices at a time, through
+workgroup memory to its threads, which apply the epilogue as in any other matrix multiplication.
 https://github.com/gpuweb/gpuweb/blob/main/proposals/subgroup-matrix.md
 """
 
