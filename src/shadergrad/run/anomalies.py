@@ -1,7 +1,7 @@
-"""The operation that NaN comes from: in gradients, and in what a compiled step gives.
+"""Finds the operation that produced NaN: in gradients, and in the results of a compiled step.
 
-In: the gradients that a rule gives, or a function that would be a compiled step. Out: nothing, or an AutogradError that names the
-operation and the user's line. Values are read as they are made, which takes long; autograd/anomaly_mode.py switches it on.
+In: the gradients of a rule, or a function that would be a compiled step. Out: nothing, or an AutogradError that names the operation and
+the user's line. Every value is read as soon as it is made, which is slow; autograd/anomaly_mode.py enables this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects that have attributes: their dicts, and which of them are networks' modules or the library's own."""
+"""Access to the attributes of objects, and tests whether an object is an nn.Module or belongs to the library."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Capturing: run a function once on pending tensors, and make of what it did something to replay.
+"""Capturing: runs a function once on pending tensors, and makes a Replay of what it did.
 
 In: a function and its arguments. Out: a Replay. Nothing is computed while the function runs, but every tensor that it
-changes is seen (tracing.py). What it returns and what it changed become the outputs of one plan, in which parameters and
-optimizer state are overwritten in place; afterwards every tensor is what it was.
+changes is recorded (tracing.py). Its results and its changes become the outputs of one plan, in which parameters and
+optimizer state are overwritten in place. Afterwards every tensor has its old value again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The graph of what a function did, whose values its inputs and outputs are, and the `Replay` that is made of it."""
+"""Builds the graph of a captured function, assigns its inputs and outputs to tensors, and makes the `Replay`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a captured function leaves in places of Python, and each run leaves there anew."""
+"""Stores of a captured function into Python objects, which each run repeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a capture rests on: of all that the function looked at, what must be there again, and what each call reads anew."""
+"""Guards of a capture: of all Python values that the function read, those that must be unchanged, and those that each call reads again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of a capture that are still held somewhere when it is over, where no run could put another one."""
+"""Finds tensors of a capture that are still referenced after it, in objects where no run could replace them."""
 
 from __future__ import annotations
 

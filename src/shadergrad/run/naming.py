@@ -1,8 +1,8 @@
-"""Roles and names of what a captured function reads and writes, for its plan.
+"""Roles and names for the inputs and outputs of a captured function's plan.
 
-In: the trace of the capture. Out: a Label an input and an output. Arguments are named as the function names them, parameters
-and buffers as their module does (`0.weight`), optimizer state after its parameter (`exp_avg.0.weight`), other tensors by
-the variables that hold them, results by their path in what is returned.
+In: the trace of the capture. Out: a Label for each input and output. Arguments have the names of the function's parameters, parameters
+and buffers those of their module (`0.weight`), optimizer state those of its parameter (`exp_avg.0.weight`), other tensors those of
+the variables that hold them, results their path in the returned value.
 """
 
 from __future__ import annotations

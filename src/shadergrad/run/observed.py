@@ -1,4 +1,4 @@
-"""What a function did to tensors, read off before its doings are undone: values, gradients, flags, views, random numbers."""
+"""Collects a function's changes of tensors before they are undone: values, gradients, flags, views, random numbers."""
 
 from __future__ import annotations
 

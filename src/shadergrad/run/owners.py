@@ -1,4 +1,4 @@
-"""Whose value a captured node is, and the tensors with histories that nodes lead back to."""
+"""Finds the tensor to which a captured node's value belongs, and the tensors with histories from which a node is computed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Places where Python keeps values: what lies there, whether that is what lay there before, and how to put it back.
+"""Places, the locations where Python keeps values: reading, comparing and restoring their contents.
 
-A place is a container and a key: a namespace or an object's attributes (their dicts) and a name, a dict and a key, a
-list and an index, a variable of a function around (its cell), an attribute in a slot. What lies in it is compared as a
-program could tell: plain values by value and type, everything else by identity.
+A place is a container and a key: a namespace or an object's `__dict__` and a name, a dict and a key, a list and an index, the cell of
+a closure variable, an attribute in a slot. Contents are compared as a program could distinguish them: plain values by value and type,
+all others by identity.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A step for another runner, say a page: its plan, and the values that it reads and changes, by role and name.
+"""A step for another runner, such as a web page: its plan, and the values that it reads and changes, by role and name.
 
-In: a capture compiled within WebGPU's default limits. Out: plain data; and values that came back, into the tensors that hold
+In: a capture compiled within WebGPU's default limits. Out: plain data. Values that come back are written into the tensors that hold
 them. The guard is tests/device/test_portable_steps.py.
 """
 

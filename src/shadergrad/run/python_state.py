@@ -1,9 +1,8 @@
-"""Python state of a compiled step: what its function found outside of tensors, and leaves there.
+"""The Python state of a compiled step: values other than tensors that its function reads and stores.
 
-While a function is captured, the watcher notes what it reads in places of Python (watcher.py). What lay there becomes a
-guard: a call for which it is something else captures anew. What the function left in places becomes an effect: each run
-does it again, with the tensors of that run. A tensor that a place held before and that the function puts another one into is an
-input of the step, read from there at each call.
+While a function is captured, the watcher records its reads from places (watcher.py). The contents become guards: a call that finds
+other values causes a recompilation. Stores become effects: each run repeats them, with its own tensors. If a place held a tensor, and
+the function stores another one there, the first is an input of the step, read from there at each call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a function's code reads of Python: names, attributes and items, as chains, and where in the code each begins.
+"""Finds the reads in a function's bytecode: chains of names, attributes and items, and the instruction at which each begins.
 
-In: a code object. Out: Reads by the offset of the instruction before which they can be looked up. Nothing is run: the
-instructions are followed with a stack of what is known of each operand; where they do not tell, a chain ends.
+In: a code object. Out: Reads by the offset of the instruction before which they can be looked up. Nothing is executed: an abstract
+interpretation follows the stack, with what is known of each operand. If an operand is unknown, the chain ends.
 """
 
 from __future__ import annotations

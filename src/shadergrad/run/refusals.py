@@ -1,4 +1,4 @@
-"""What a function must not leave behind when its capture ends, each refused in words."""
+"""The errors for state that a captured function must not leave behind."""
 
 from __future__ import annotations
 

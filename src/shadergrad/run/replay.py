@@ -1,7 +1,7 @@
-"""What a call of a captured function does: bind the values, run the program, hand out what it made.
+"""A call of a captured function: binds the values, runs the program, returns the results.
 
-In: the arguments' tensors. Out: the function's result. Parameters and optimizer state are overwritten in place, so what
-was recorded against their present value is computed first.
+In: the arguments' tensors. Out: the function's result. Parameters and optimizer state are overwritten in place, so pending operations
+that use their present values are computed first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which sizes of a compiled step's arguments vary: those that were marked, and those that were another in an earlier call.
+"""Decides which sizes of a compiled step's arguments vary: those that were marked, and those that differed in an earlier call.
 
-In: the signature and the tensors of a call that is to be captured. Out: their shapes, with `Varying` in place of sizes
-that vary (symbolic_sizes.py). Sizes 0 and 1 are what they are, for they mean something else: nothing to compute, and what
-broadcasts.
+In: the signature and the tensors of a call that will be captured. Out: their shapes, with `Varying` for sizes that vary
+(symbolic_sizes.py). Sizes 0 and 1 never vary, because they have their own meaning: no elements, and broadcasting.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What was there before a capture: objects, and what places held when the function first came to them.
+"""The state before a capture: existing objects, and the contents of places when the function first accessed them.
 
-In: objects and places as the watcher comes to them. Out: what the function looked at, which becomes guards, what it
-changed, which becomes effects, and all put back.
+In: objects and places, as the watcher encounters them. Out: the reads, which become guards; the changes, which become effects; and the
+restored state.
 """
 
 from __future__ import annotations

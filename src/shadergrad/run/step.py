@@ -1,7 +1,7 @@
-"""sg.compile: capture a function once for each kind of arguments, then replay its plan.
+"""sg.compile: captures a function once for each kind of arguments, then replays its plan.
 
 The first call with arguments of new shapes runs the function on pending tensors: nothing is computed, but every tensor
-that it changes is seen. What it returns and what it changed are compiled into one plan, in which parameters and
+that it changes is recorded. Its results and its changes are compiled into one plan, in which parameters and
 optimizer state are overwritten in place. Later calls bind the arguments and submit.
 """
 

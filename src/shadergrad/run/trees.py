@@ -1,7 +1,7 @@
-"""Tensors in nested arguments and results: finding, exchanging and naming them.
+"""Tensors in nested arguments and results: finding, replacing and naming them.
 
-In: a tensor, or tuples, named tuples, dataclasses, lists and dicts of tensors and anything else. The order is that of
-writing.
+In: a tensor, or tuples, named tuples, dataclasses, lists and dicts of tensors and other values. The order is that in which they are
+written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which code is the user's, and what is known of it: only that is followed, not the library, the standard library and NumPy."""
+"""Tells the user's code from the library, the standard library and NumPy. Only the user's code is followed."""
 
 from __future__ import annotations
 

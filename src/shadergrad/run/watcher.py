@@ -1,8 +1,8 @@
-"""Looks up what a function reads while it is captured.
+"""Looks up the values that a function reads while it is captured.
 
-Every chain of names, attributes and items that the user's code loads (reads.py) is looked up just before it runs, in places
-(places.py) that existed before the capture (snapshot.py). Only chains are followed: a value that a function of C hands out
-(getattr, vars) is not seen.
+Every chain of names, attributes and items that the user's code loads (reads.py) is looked up just before it is executed, in places
+(places.py) that existed before the capture (snapshot.py). Only chains are followed: values that C functions return
+(getattr, vars) are not seen.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which GPUs there are, which one to take, and what it can do. In: the environment's wishes. Out: plain records.
+"""The available GPUs, the choice among them, and their features. In: the configuration. Out: plain records.
 
-An adapter is a GPU (or a software stand-in) seen through one backend. `adapters()` lists those that the webgpu device
+An adapter is a GPU (or a software rasteriser) as one backend exposes it. `adapters()` lists those that the webgpu device
 can open, the best first, so that `webgpu:N` is the N-th. Nothing here opens a device.
 """
 

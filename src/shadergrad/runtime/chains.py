@@ -1,15 +1,15 @@
-"""What the cpu device makes of a plan's operations once, so that NumPy has less to do in each run.
+"""Optimizes a plan's operations for NumPy, once, when the cpu device loads the plan.
 
-In and out: operations in order, each with the rows of the buffer table that it reads and gives. Three things change, and
-no value does:
+In and out: operations in order, each with the rows of the buffer table that it reads and writes. Values stay the same; three things
+change:
 
-- what depends on no input (constants, and views of them) is computed at load (`fold`);
-- operations on single elements broadcast by themselves: they read what an expansion read (`broadcasting`);
-- operations on single elements of one large shape run as a `Chain`, a few rows at a time, so that what is between them
-  stays in the processor's cache and never becomes an array (`chained`).
+- constants and their views are computed at load (`fold`);
+- elementwise operations broadcast their operands themselves, so expansions are not computed (`broadcasting`);
+- elementwise operations of one large shape become a `Chain`, which runs block by block, a few rows at a time, so that intermediate
+  values stay in the processor's cache and never become arrays (`chained`).
 
-An array that was made at load lives as long as the program and may be handed out in each run: it is read-only, and what
-becomes a storage's is copied (`own` in cpu.py).
+An array that was computed at load lives as long as the program, and each run may return it. So it is read-only, and copied when it
+becomes a storage's (`own` in cpu.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Kernels of a device compiled by several threads. In: kernels. Out: the driver's pipelines. Raises CompileError.
+"""Compiles a device's kernels with several threads. In: kernels. Out: the driver's pipelines. Raises CompileError.
 
-The device that the pipelines are for knows which kernels it has already (`pipelines.py`); here each one is compiled.
+`pipelines.py` knows which kernels are compiled already; this module compiles each kernel that it is given.
 """
 
 from __future__ import annotations

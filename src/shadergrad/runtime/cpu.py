@@ -1,5 +1,6 @@
-"""The cpu device: NumPy, one graph node after another, or what `chains.py` makes of a plan. The reference for every other
-device. Where llvmlite is installed, programs that come again run as native kernels (native_cpu.py), with the same bits."""
+"""The cpu device: NumPy, one graph node after another, or the chains of `chains.py`. It is the reference for every other
+device. If llvmlite is installed, programs that run repeatedly become native kernels (native_cpu.py), with the same bits.
+"""
 
 from __future__ import annotations
 

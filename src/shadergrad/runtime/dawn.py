@@ -1,7 +1,7 @@
-"""Dawn, by wgpudawn (PyPI): the WebGPU of Chrome. The only module that imports wgpudawn, which lies beside wgpu, not in its place.
+"""Dawn, Chrome's WebGPU, through the package wgpudawn. The only module that imports wgpudawn, which is installed in addition to wgpu.
 
-It offers what wgpu-native does not: matrix units (chromium-experimental-subgroup-matrix), and half precision on NVIDIA. It refuses
-llvmpipe, which lacks dynamic indexing of textures. Import it lazily: it fails where Dawn's library does.
+It offers what wgpu-native lacks: matrix units (chromium-experimental-subgroup-matrix), and half precision on NVIDIA. It refuses
+llvmpipe, which lacks dynamic indexing of textures. Import this module lazily: it fails if Dawn's library cannot be loaded.
 Its additions to the header: https://dawn.googlesource.com/dawn/+/refs/heads/main/docs/
 """
 

@@ -1,4 +1,4 @@
-"""What every device can do, and which devices there are. In: plans and host arrays. Out: storages and host arrays.
+"""The interface of devices, and the table of available ones. In: plans and host arrays. Out: storages and host arrays.
 
 A device allocates storages, moves host arrays in and out, and loads a plan into a program. A program run on input
 storages gives output storages; an output that aliases an input is that input's storage, updated in place.

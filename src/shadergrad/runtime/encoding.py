@@ -1,4 +1,4 @@
-"""Values as shaders store them: 32 bits an element, halves in 16, two to a word. In: host arrays. Out: host arrays."""
+"""The encoding of values for shaders: 32 bits per element; halves take 16, two per word. In: host arrays. Out: host arrays."""
 
 from __future__ import annotations
 

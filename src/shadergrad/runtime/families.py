@@ -1,18 +1,18 @@
-"""One kernel for many sizes: texts that differ in numbers alone become one, which reads those numbers from a uniform buffer.
+"""Shares kernels between sizes: kernels whose sources differ only in numbers become one, which reads the numbers from a uniform buffer.
 
-In: the kernels of a plan, each with its numbers in its text. Out: kernels to compile, and for each the numbers to bind.
+In: the kernels of a plan, with numbers in their source. Out: kernels to compile, and the numbers to bind for each.
 
-Of a plan for one of several sizes (`Plan.family`) a kernel is compiled with those open that vary, by their mark, and with its floats; one
-that an earlier plan of the same step had with other numbers, with those open as well. Which it is never changes what is
-computed: an open number is bound with the value that the text had. So nothing here has to be right about sizes, only about
-WGSL: a number within a function may be an expression, except in a type.
+A number that the kernel reads from memory is called open. If a plan is for one of several sizes (`Plan.family`), its marked sizes and its
+floats are open, and so are numbers in which an earlier plan of the same step differed. An open number is bound with the value that the
+source had, so opening a number never changes a result. This module depends on the syntax of WGSL only: a number in a function may be
+replaced by an expression, except in a type.
 
-A program that runs uncompiled over many lengths makes a plan for each. So a kernel is compiled with its numbers open, too, whose text
-`MANY_PLANS` plans before it had with other numbers.
+An uncompiled program that runs with many lengths makes a plan for each. So the numbers of a kernel are also opened once its source has
+occurred in `MANY_PLANS` plans with other numbers.
 
-Of a large plan for a driver that compiles slowly, llvmpipe, products become one kernel where they differ in numbers: layers of
-several widths have them. Those numbers are read once, at the beginning of the kernel; what a loop divides by stays in
-the text, for a division by a number that is not known takes ten times as long, and so does compiling it.
+In a large plan for llvmpipe, a driver that compiles slowly, matrix multiplications that differ in numbers become one kernel, such as
+those of layers of several widths. The kernel reads these numbers once, at its beginning. Divisors in loops stay constants, because a
+division by an unknown number takes ten times as long, and so does its compilation.
 """
 
 from __future__ import annotations

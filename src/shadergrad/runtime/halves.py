@@ -1,8 +1,8 @@
-"""Whether a device's own conversions between float16 and float32 are those of IEEE 754.
+"""Tests whether a device's own conversions between float16 and float32 follow IEEE 754.
 
-WGSL leaves open how `f16(x)` rounds, and what becomes of subnormal numbers and of those beyond the largest half. So the functions of
-compile/wgsl/halves.wgsl run once on all halves, all places half way between two, and their neighbours. In: an open device with
-float16. Out: whether each result is NumPy's, and so the same as that of math.wgsl's integers.
+WGSL does not specify how `f16(x)` rounds, nor the results for subnormal numbers and for numbers beyond the largest half. So the functions
+of compile/wgsl/halves.wgsl run once on all halves, on all midpoints between two, and on their neighbours. In: an open device with
+float16. Out: whether each result equals NumPy's, and thus that of the integer arithmetic in math.wgsl.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""webgpu.h of one library as cffi loads it: its strings, callbacks, limits and devices, and the handles to its objects.
+"""webgpu.h of one library, loaded by cffi: its strings, callbacks, limits and devices, and owning handles of its objects.
 
-In: `ffi` and `lib` of wgpu-native or of Dawn. Out: raw devices, and handles that are released when nobody can reach them.
+In: `ffi` and `lib` of wgpu-native or of Dawn. Out: raw devices, and handles that release their object when they are unreachable.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The implementations of WebGPU: which there are, and which one the process takes. In: the configuration. Out: modules, and their adapters.
+"""The available implementations of WebGPU, and the choice among them. In: the configuration. Out: modules, and their adapters.
 
-Both can lie in one process, but only one's devices are used. Nothing is imported before a GPU is asked for.
+Both may be installed, but a process uses the devices of one. Nothing is imported before a GPU is requested.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the webgpu device asks of an implementation of WebGPU, and nothing of how it does it.
+"""The interface between the webgpu device and an implementation of WebGPU.
 
-Siblings: `wgpu` (wgpu-native) and `dawn` (Dawn, Chrome's), which share `native`, as both are called by the same C header, and `page`, a
+Implementations: `wgpu` (wgpu-native) and `dawn` (Dawn, Chrome's), which share `native`, as both have the same C header, and `page`, a
 browser's. Each is a module with NAME, PACKAGE, enumerate_adapters() and open_device(); `implementations` chooses one for the process.
 """
 

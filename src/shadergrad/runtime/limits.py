@@ -1,6 +1,6 @@
-"""What a device can do at best, measured: bytes a second, and multiplications with addition a second.
+"""Measures a device's peak rates: bytes per second, and multiply-adds per second.
 
-What kernels reach is told as a share of it. In: a device. Out: two rates, measured once a process.
+Profiles give a kernel's performance as a share of them. In: a device. Out: two rates, measured once per process.
 """
 
 from __future__ import annotations

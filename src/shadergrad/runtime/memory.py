@@ -1,9 +1,8 @@
-"""The pool of GPU buffers: asks the driver rarely, hands the same buffer back to whoever had it last.
+"""The pool of GPU buffers, which keeps calls of the driver rare and returns the same buffer to the same user.
 
-In: sizes. Out: `Buffer`s, reused by size class. A freed buffer goes to a free list and not to the driver, because a
-new buffer costs a thousand times a reused one, and because bind groups stay valid only while buffers stay the same:
-a training step that gets its old buffers back has nothing to set up again. Knows nothing of wgpu: it is given the
-functions that create and destroy.
+In: sizes. Out: `Buffer`s, reused by size class. A freed buffer goes to a free list instead of the driver, for two reasons: a
+new buffer costs a thousand times a reused one, and bind groups stay valid only while buffers stay the same. A training step that gets its
+old buffers back has nothing to set up again. The pool does not depend on wgpu: it is given the functions that create and destroy buffers.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The calls into webgpu.h that the webgpu device makes, and nothing else: the part that implementations written to it share.
+"""The calls into webgpu.h that the webgpu device makes, shared by all implementations of that header.
 
-In: adapters, WGSL, sizes. Out: raw handles (cffi pointers) and submissions. We go past the Python packages' classes to the C functions
-below them because those cost 2.5 times less a dispatch (2.6 against 6.5 microseconds), let us wait for one submission, and hear of
-errors and device loss ourselves.
+In: adapters, WGSL, sizes. Out: raw handles (cffi pointers) and submissions. We bypass the Python packages' classes and call the C functions
+directly, because the classes cost 2.5 times as much per dispatch (6.5 against 2.6 microseconds), and because we need to wait for single
+submissions and handle errors and device loss ourselves.
 
-Most mistakes are reported to a callback in the midst of the call, so each method checks `events` afterwards and raises NativeError. But
-wgpu-native *aborts the process* for a mistake that it finds in a submission or a wait; so nothing is submitted unless `finish` passed
-without an error, and nothing is called on a lost device.
+Most errors are reported to a callback during the call, so each method checks `events` afterwards and raises NativeError. But wgpu-native
+*aborts the process* on an error in a submission or a wait. So nothing is submitted unless `finish` passed without an error, and
+nothing is called on a lost device.
 
-What the header leaves open (waiting for a submission, the unit of timestamps, shaders without bounds checks, features beyond the
-standard) is a method of the sibling's class. C API: https://webgpu-native.github.io/webgpu-headers/
+What the header does not specify (waiting for a submission, the unit of timestamps, shaders without bounds checks, features beyond the
+standard) is a method of each implementation's class. C API: https://webgpu-native.github.io/webgpu-headers/
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The browser's WebGPU, for Python in a page: Pyodide's calls into JavaScript (page.js). The only module that imports pyodide.
 
-In: sizes, WGSL, prepared commands. Out: JavaScript's objects. A browser answers by promises. Python waits for them where the browser can
-suspend it (JavaScript Promise Integration); else only what must be waited for is refused: large buffers go unchecked, and
-errors come with a later call. Most errors come late anyway: the device reports them between calls.
+In: sizes, WGSL, prepared commands. Out: JavaScript's objects. A browser answers with promises. Python waits for them if the browser can
+suspend it (JavaScript Promise Integration); otherwise only operations that need no wait work: large buffers are not checked, and
+errors arrive with a later call. Most errors arrive late anyway, because the device reports them between calls.
 
-What a submission waits for is left to the browser, which has one queue. So `wait` has nothing to do: a buffer that is mapped
-has all that was written to it before. Pyodide: https://pyodide.org/en/stable/usage/api/python-api/ffi.html
+The browser has one queue and orders submissions itself. So `wait` does nothing: a mapped buffer
+contains all earlier writes. Pyodide: https://pyodide.org/en/stable/usage/api/python-api/ffi.html
 """
 
 from __future__ import annotations

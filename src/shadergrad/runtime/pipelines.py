@@ -1,11 +1,10 @@
-"""The compiled kernels of a device, within a bound of memory. In: kernels. Out: pipelines.
+"""The compiled kernels of a device, within a memory bound. In: kernels. Out: pipelines.
 
-A driver keeps what it compiled in host memory and does not say how much that is, so it is estimated from the text. On
-llvmpipe (Mesa 22.3) a map of 300 bytes of WGSL takes 0.1 MiB, a product of 4 KiB 1.1 MiB, and the kernels of a
-convolution's training step, 18 KiB on average, 3 MiB each. On an H100 the 117 kernels of a step of ResNet-18, 2.7 MiB of text, take 177 MiB
-through Dawn, and through wgpu none that can be seen (2026-11-28). Beyond the limit those go first that no program has run for
-longest; their programs compile them anew when they run again. Knows nothing of wgpu: it is given the function that
-compiles.
+A driver keeps compiled code in host memory and does not report its size, so the size is estimated from the source. On
+llvmpipe (Mesa 22.3) a map of 300 bytes of WGSL takes 0.1 MiB, a matrix multiplication of 4 KiB 1.1 MiB, and the kernels of a
+convolution's training step, 18 KiB on average, 3 MiB each. On an H100 the 117 kernels of a step of ResNet-18, 2.7 MiB of source, take
+177 MiB through Dawn, and no measurable memory through wgpu (2026-11-28). Beyond the limit the least recently used kernels are dropped;
+their programs compile them again when they run. This module does not depend on wgpu: it is given the function that compiles.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""A plan on the webgpu device: everything resolved ahead, so that a run is one tight loop of raw calls.
+"""A plan on the webgpu device, prepared so that a run is one tight loop of raw calls.
 
-In: a plan at load, storages at each run. Out: storages. What a run needs of the driver (which pipeline, which bind
-group, how many workgroups, in order) depends only on which buffers take part. So it is resolved once for each
-combination of buffers and kept as a `Recording`; a training step, which gets its old buffers back from the pool,
-replays the recording of the step before.
+In: a plan at load, storages at each run. Out: storages. The driver objects of a run (pipelines, bind groups, workgroup counts, in order)
+depend only on which buffers take part. So they are resolved once for each combination of buffers and kept as a `Recording`. A training
+step gets its old buffers back from the pool, and replays the recording of the step before.
 
-Resolved things may be dropped at any time between runs, by `unload`: when the device makes room for other pipelines, and
-when it was lost and is opened again. The next run resolves them anew, so whoever holds a program need not know.
+`unload` may drop resolved objects at any time between runs: when the device makes room for other pipelines, and
+when it was lost and is opened again. The next run resolves them again, so the owner of a program need not know.
 
 Contract with the compiler: an output that aliases an input is one buffer, and a dispatch lists it once. Contract with
-the pool: temporaries are given back right after submission, which is safe because one queue runs everything in order.
+the pool: temporaries are returned right after submission, which is safe because one queue runs everything in order.
 Guarded by tests/device/test_webgpu_runtime.py.
 """
 

@@ -1,7 +1,7 @@
-"""Reading device memory: copies to mappable staging buffers that are made once and kept.
+"""Reads device memory, by copies to mappable staging buffers that are created once and reused.
 
 In: a buffer and a size. Out: bytes in a host array. A small read is one copy, one submission and one wait. A large one
-goes in chunks through a ring of staging buffers, so that copying to the host overlaps with copying on the device.
+goes in chunks through a ring of staging buffers, so that copies on the host overlap with copies on the device.
 """
 
 from __future__ import annotations

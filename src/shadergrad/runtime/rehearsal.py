@@ -1,11 +1,11 @@
-"""Kernels compiled before their first run, on a driver that compiles no sooner: llvmpipe. In: kernels. Out: nothing.
+"""Compiles kernels ahead of their first run on llvmpipe, which compiles lazily. In: kernels. Out: nothing.
 
-llvmpipe makes machine code of a kernel at its first dispatch, in the order of the dispatches, on one core. But it looks
-first whether its cache on disk has it, and a dispatch of no workgroups is enough to get it there. So before a program's
-first run several threads do that with its kernels, each on a device of its own, and the program finds all of them.
+llvmpipe generates the machine code of a kernel at its first dispatch, in the order of the dispatches, on one core. But it first looks
+for it in its disk cache, and a dispatch of zero workgroups suffices to fill the cache. So before a program's
+first run several threads dispatch its kernels in this way, each on a device of its own, and the program finds all of them compiled.
 
-Where the driver keeps nothing on disk, or has it all already, that is work for nothing: one kernel, dispatched by two
-devices, tells by how long it takes.
+If the driver has no disk cache, or the cache already has the kernels, this is wasted work. One kernel, dispatched on two
+devices and timed, tells which is the case.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Staging buffers: host memory that a GPU reads or writes, made once and kept.
+"""Staging buffers: host memory that a GPU reads or writes, allocated once and reused.
 
-A large transfer goes in chunks through a ring of them, so that copying on the host, which several threads share, overlaps with
-copying by the device. What is kept is bounded by the ring: LARGEST bytes each way, and nothing where no transfer was.
+A large transfer goes in chunks through a ring of them, so that copies on the host, which several threads share, overlap with
+copies on the device. The ring bounds the memory: LARGEST bytes in each direction, and nothing if there was no transfer.
 """
 
 from __future__ import annotations

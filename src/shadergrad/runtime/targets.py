@@ -1,4 +1,4 @@
-"""From an adapter to a Target. Only this module knows names of adapters and drivers.
+"""Makes a Target from an adapter. Only this module knows names of adapters and drivers.
 
 In: an adapter's names, limits and features, and the configuration. Out: a Target, whose traits are a row of `target.ROWS`, with the
 table of tiles measured on such an adapter.

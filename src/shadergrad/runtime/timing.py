@@ -1,7 +1,7 @@
-"""Times of kernels while somebody measures. In: what programs ran, from the devices. Out: a list of it, in order.
+"""Kernel times for profilers. In: reports of the programs that ran. Out: a list of them, in order.
 
-Programs look at `listeners` at each run. Where there is one, they run their kernels one by one, with a clock between: the
-GPU's own, where the adapter has timestamp queries, else the host's, which waits for each kernel.
+Programs check `listeners` at each run. If there is one, they run their kernels one by one and time each: with the
+GPU's clock if the adapter has timestamp queries, else with the host's, which waits for each kernel.
 """
 
 from __future__ import annotations

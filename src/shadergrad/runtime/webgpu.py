@@ -1,15 +1,15 @@
 """The webgpu device: any GPU that Vulkan, Metal or Direct3D 12 reaches, through an implementation of WebGPU.
 
-In: host arrays and plans. Out: storages, programs, host arrays. This file keeps the parts together; each has its own:
-`adapters` chooses the GPU, `wgpu`, `dawn` or `page` makes the raw calls, `encoding` knows how values are stored, `memory` pools
-buffers, `readback` reads them, `compiling` compiles kernels, `pipelines` keeps them, `program` runs plans. They are imported when the
+In: host arrays and plans. Out: storages, programs, host arrays. This file connects the parts, each of which has its own file:
+`adapters` chooses the GPU; `wgpu`, `dawn` or `page` makes the raw calls; `encoding` encodes values; `memory` pools
+buffers; `readback` reads them; `compiling` compiles kernels; `pipelines` keeps them; `program` runs plans. They are imported when the
 first device is opened, so that `import shadergrad` works where they do not.
 
-Every public call takes the device's lock: one thread at a time talks to the driver.
+Every public call takes the device's lock, so one thread at a time calls the driver.
 
-A lost device can be opened again, by `reset`: the same object then stands for the new device, so that loaded programs go
-on. What was in the old one's memory is gone, which every use of it says; only small uploads (learning rates, seeds,
-constants) are remembered on the host and written again.
+`reset` opens a lost device again: the same object then stands for the new device, so that loaded programs continue to work.
+The contents of the old device's memory are lost, and using them raises an error; only small uploads (learning rates, seeds,
+constants) are kept on the host and written again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""wgpu-native, by wgpu-py (PyPI: wgpu): the WebGPU of Firefox. The only module that imports wgpu.
+"""wgpu-native, the WebGPU of Firefox, through wgpu-py (PyPI: wgpu). The only module that imports wgpu.
 
-Import it lazily: it fails where wgpu's library does. Its additions to the header: https://github.com/gfx-rs/wgpu-native
+Import it lazily: it fails if wgpu's library cannot be loaded. Its additions to the header: https://github.com/gfx-rs/wgpu-native
 """
 
 from __future__ import annotations
