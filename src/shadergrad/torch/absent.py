@@ -1,4 +1,4 @@
-"""What this device does not have, in words: page-locked memory, a second device, copies of a model on several devices."""
+"""Errors and warnings for features that this device lacks: pinned memory, a second device, nn.DataParallel."""
 
 from __future__ import annotations
 

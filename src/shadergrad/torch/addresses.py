@@ -1,7 +1,7 @@
-"""Addresses for storages that have none, so that programs can ask whether two tensors share memory.
+"""Addresses for storages without memory of the process, so that programs can test whether two tensors share memory.
 
-In: PyTorch's data_ptr() of tensors and storages. Out, for this device: a number that no other storage has, plus the tensor's
-offset. It is no memory of the process; whoever reads there is wrong.
+In: PyTorch's data_ptr() of tensors and storages. Out, for this device: a unique number of the storage, plus the tensor's
+offset. It is not an address of the process and must not be dereferenced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""torch.autocast on the device, by PyTorch's lists for GPUs: what runs in the lower dtype, what in float32, what in the widest of its
-operands' dtypes. All others run as they come. float64 and integers are never cast.
+"""torch.autocast on the device, by PyTorch's lists for GPUs: operators that run in the lower dtype, in float32, and in the widest dtype of
+their operands. All others run in the dtype of their operands. float64 and integers are never cast.
 
-Casts of weights are kept until the outermost context ends, so that a weight used twice is cast once, and its gradient is cast once.
+Casts of weights are cached until the outermost context ends, so that a weight used twice is cast once, and so is its gradient.
 
 https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference
 """

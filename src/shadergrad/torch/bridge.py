@@ -1,7 +1,7 @@
-"""Between torch.Tensors of the device and our tensors, without a way over the host.
+"""Conversion between torch.Tensors of the device and shadergrad tensors, without a copy through the host.
 
-In: one of either. Out: the other, with the same values and neither memory nor history in common: PyTorch replaces what a storage
-holds, and our tensors are written in place.
+In: one of either. Out: the other, with the same values. They share neither memory nor history: PyTorch replaces the value of a
+storage, and shadergrad tensors are written in place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The line of the program that called, for warnings: outside this package and outside PyTorch."""
+"""The user's line that made a call, for warnings: outside this package and outside PyTorch."""
 
 from __future__ import annotations
 

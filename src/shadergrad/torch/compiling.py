@@ -1,8 +1,8 @@
 """torch.compile(backend="shadergrad"): each graph of PyTorch's, forward and backward, is one compiled step.
 
-In: a graph of AOTAutograd's, without effects: it copies what the program changes into place itself. Out: a function that replays a plan.
-A graph is captured by running it once over torch.Tensors of the device, through dispatch.py: what runs op by op and what is compiled
-are the same kernels. A graph with an operator that needs values, or the host, runs op by op, and a warning says so.
+In: a functional graph of AOTAutograd's, which applies the program's in-place changes itself. Out: a function that replays a plan.
+A graph is captured by running it once over torch.Tensors of the device, through dispatch.py: so uncompiled and compiled programs use
+the same kernels. A graph with an operator that needs values, or the host, runs operator by operator, with a warning.
 https://docs.pytorch.org/docs/stable/torch.compiler_custom_backends.html
 """
 

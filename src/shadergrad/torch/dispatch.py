@@ -2,12 +2,12 @@
 
 An operator is resolved once, in this order:
 
-    its own kernel       table.py: memory, and what is written for the device
-    the same name        same_names.py: one of our functions, which takes what the schema gives
-    a decomposition      PyTorch's own, in Python, over the former
+    its own kernel       table.py: operators on memory, and kernels written for the device
+    the same name        same_names.py: a shadergrad function with the same signature
+    a decomposition      PyTorch's own, in Python, into the former
     the host             host.py: with a warning
 
-In-place and out= operators are their functional form and a write. What a kernel raises reaches the program.
+In-place and out= operators are their functional form and a write. Exceptions of a kernel reach the program.
 """
 
 from __future__ import annotations

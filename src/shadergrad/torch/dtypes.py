@@ -1,6 +1,6 @@
-"""PyTorch's dtypes and ours. In: a torch.dtype. Out: the dtype in which the device stores it; said once where the two differ.
+"""The correspondence of dtypes. In: a torch.dtype. Out: the dtype in which the device stores it, with one warning if the two differ.
 
-float64, which a GPU lacks, is stored as float32 there. The torch.Tensor keeps its dtype.
+A GPU lacks float64, so it is stored as float32 there. The torch.Tensor keeps its dtype.
 """
 
 from __future__ import annotations

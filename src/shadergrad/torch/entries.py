@@ -1,8 +1,8 @@
-"""One operator of a sequence that came before: by what it is known again, and what it gave.
+"""One operator of a recorded sequence: how later calls of it are recognised, and how its results are made again.
 
-In: the arguments of an operator as PyTorch gives them, and its results. Out: an Entry, which says of later arguments whether they are
-alike, and makes results like those before. A place is a value of the sequence: from 0 on what its operators computed, a row of nodes each,
-and -1, -2, … what the sequence took from outside.
+In: the arguments of an operator as PyTorch passes them, and its results. Out: an Entry, which compares later arguments with the
+recorded ones, and creates results like the recorded ones. A place numbers a value of the sequence: from 0 on the values that its operators
+computed, a row of nodes each, and -1, -2, … the values that the sequence took from outside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The name "shadergrad" for torch.compile(backend=), without an import of PyTorch's compiler, which takes seconds.
+"""The entry point "shadergrad" for torch.compile(backend=), without importing PyTorch's compiler, which takes seconds.
 
-PyTorch finds backends among the entry points of installed packages. Where this package lies on the path without being installed, a
-finder of the standard library's kind gives the same entry point.
+PyTorch finds backends among the entry points of installed packages. If this package is on the path without being installed, a
+finder as the standard library defines it provides the same entry point.
 https://docs.python.org/3/library/importlib.metadata.html#extending-the-search-algorithm
 """
 

@@ -1,6 +1,6 @@
-"""Tensors for other libraries (DLPack) and for other processes: by a copy on the host, for nobody else reads the device's memory.
+"""Tensors for other libraries (DLPack) and for other processes, by a copy on the host, because nobody else can read the device's memory.
 
-In: PyTorch's functions, which would hand on an address that is none. Out: the same for other devices.
+In: PyTorch's functions, which would pass on an invalid address. Out: replacements, which call the original for other devices.
 https://dmlc.github.io/dlpack/latest/python_spec.html
 """
 

@@ -1,7 +1,7 @@
-"""Storages that move between host and device as bytes, as torch.load(map_location=) does, and safetensors.
+"""Storages that move between host and device as bytes, in torch.load(map_location=) and safetensors.
 
-A storage of bytes has no dtype before a tensor is laid over it: until then it keeps the host's bytes. A storage on its way to the host
-has the dtype of the tensor that was saved (copies.py notes it), else that of the values that it holds.
+A storage of bytes has no dtype until a tensor is made over it; until then it keeps the host's bytes. A storage on its way to the host
+has the dtype of the tensor that was saved (copies.py records it), else that of its values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Kernels of operands in 16 bits compute in float32 and round each result once, as PyTorch's own kernels do.
+"""Kernels with 16-bit operands compute in float32 and round each result once, as PyTorch's own kernels do.
 
-In: a kernel over values, and an operator's arguments. Out: its results, in the dtypes that PyTorch's Meta kernels give, which are asked once
-for each operator and kinds of operands. What our functions do for halves themselves (docs/decisions/0029) goes without.
+In: a kernel over values, and an operator's arguments. Out: its results, in the dtypes of PyTorch's Meta kernels, which are called once
+for each operator and combination of dtypes. The rounding of shadergrad's functions (docs/decisions/0029) is not applied in addition.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Operators that the device lacks, on the host: copied down, computed by PyTorch, copied back. Never unseen.
+"""The host fallback for operators that the device lacks: copied down, computed by PyTorch, copied back.
 
-One warning an operator, with the line that asked. SHADERGRAD_TORCH_FALLBACK=error raises instead.
+Each operator warns once, with the user's line. SHADERGRAD_TORCH_FALLBACK=error raises instead.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The order of a result's axes in memory, where an operand does not lie row by row: channels_last, transposed matrices, parts.
+"""The memory order of a result's axes when an operand is not row-major: channels_last, transposed matrices, slices.
 
-In: an operator, its arguments and its results, row by row. Out: the results as PyTorch's own kernels lay them. PyTorch's Meta kernels say
-how, and are asked once for each operator, sizes and strides. Strides differ where both ways of counting name the same elements.
+In: an operator, its arguments and its row-major results. Out: the results with the strides of PyTorch's own kernels. PyTorch's Meta kernels
+give the strides, and are called once for each operator, sizes and strides. Strides are adjusted only if they order the elements differently.
 https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch-memory-format
 """
 

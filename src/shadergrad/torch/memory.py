@@ -1,4 +1,4 @@
-"""Memory of the device by PyTorch's names. In: sg.devices' figures. Out: bytes; zeros on the cpu device, whose arrays nobody counts."""
+"""Memory statistics under PyTorch's names. In: sg.devices' figures. Out: bytes; zeros on the cpu device, which does not count its arrays."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""PyTorch's private names: a self-test of all that this package uses, which says in words what another release lacks.
+"""PyTorch's private names: a self-test of all that this package uses, which names those that another release lacks.
 
-In: nothing. Out: functions with public words for what only private names can do.
+In: nothing. Out: functions with public names that wrap the private ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""torch.webgpu: what programs ask a device module of PyTorch's, and the registration of the device itself."""
+"""torch.webgpu, the device module that PyTorch expects, and the registration of the device itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A sequence of operators that comes again, from its beginning to its end: which values it took, and which it promised.
+"""The replay of a recorded sequence of operators: the values that it took from outside, and the values that it promised.
 
-In: an entry of the tree (entries.py), the nodes that came from outside, the cells whose values are promised. Out: their values, as nodes of one
-composition, or computed by the program of the step before without any node.
+In: an entry of the tree (entries.py), the nodes from outside, the cells whose values are promised. Out: their values, as nodes of one
+composition, or computed by the program of the previous step without any node.
 """
 
 from __future__ import annotations

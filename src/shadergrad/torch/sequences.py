@@ -1,12 +1,13 @@
-"""Sequences of operators that come again: recognised, not recorded.
+"""Repeated sequences of operators, which are recognised and replayed instead of being recorded again.
 
-A training loop calls the same operators in each step. From the third time on they are followed by a tree of entries (entries.py): each
-operator's arguments are compared with those of the step before, and its results are tensors whose values are promised. Where the sequence
-ends, because a value is asked for, the device is to compute, or another operator comes, the values that are still alive become results
-of one composition (graph/composition.py). A run of those is known by its short key, so that no graph is made.
+A training loop calls the same operators in each step. From the third time on the calls follow a tree of entries (entries.py): each
+operator's arguments are compared with those of the earlier step, and its results are tensors whose values are promised. The sequence
+ends when a value is read, the device computes, or another operator is called. Then the promised values that are still referenced become
+results of one composition (graph/composition.py), whose program is found by its short key, without building a graph.
 
-The first time an operator's key is noted, the second time what it added is recorded. What hangs on more than its arguments - random
-numbers, values that were read, tensors of the host - is never recorded: it runs as it is, and its results come from outside.
+The first time an operator's key is noted, the second time its nodes are recorded. Operators that depend on more than their arguments
+(random numbers, values that were read, host tensors) are never recorded: they run as they are, and their results count as values from
+outside.
 """
 
 from __future__ import annotations

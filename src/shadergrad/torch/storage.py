@@ -1,7 +1,7 @@
-"""How PyTorch's tensors and ours meet: a torch storage carries a Cell, whose value is one of our tensors.
+"""The connection of PyTorch's tensors and shadergrad's: a torch storage holds a Cell, whose value is a shadergrad tensor.
 
 A torch.Tensor is (storage, sizes, strides, offset), as everywhere in PyTorch: views are made by PyTorch's own Meta kernels, which
-share the storage and keep the device. A cell's value lies row by row; `read` gives the part that a torch.Tensor names, `write`
+share the storage and keep the device. A cell's value is row-major; `read` gives the part that a torch.Tensor selects, `write`
 replaces it. Nothing has an address.
 """
 

@@ -1,4 +1,4 @@
-"""Streams and events of the device: it computes in one order, so every stream is that one. An event is a time on the host after a wait."""
+"""Streams and events of the device. It executes in order, so all streams are one. An event is the host's time after waiting for the device."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which elements of a line strides name. In: the values of a storage row by row, shape, strides, offset. Out: the part they name.
+"""The elements that strides select from a row-major storage. In: the storage's values, shape, strides, offset. Out: the selected part.
 
-A part is taken by slices, a permutation and an expansion where those can say it, so that the compiler's index algebra reads it in
-place; else by a gather.
+If slices, a permutation and an expansion can express it, they are used, so that the compiler's index algebra reads the part in
+place; else a gather.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The table of kernels: from the names of PyTorch's operators to functions over tensors of ours.
+"""The table of kernels: from the names of PyTorch's operators to functions over shadergrad tensors.
 
-`@kernel("add.Tensor")` takes and gives tensors of ours; the dispatcher reads and wraps. `@on_tensors("view")` takes torch.Tensors as
-they come: memory, copies and writes. A functional kernel serves its in-place and out= forms as well.
+Functions under `@kernel("add.Tensor")` take and return shadergrad tensors; the dispatcher reads and wraps. Functions under
+`@on_tensors("view")` take torch.Tensors: memory, copies and writes. A functional kernel serves its in-place and out= forms as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arithmetic that programs use most, products and activations."""
+"""Common arithmetic, matrix multiplications and activations."""
 
 from __future__ import annotations
 

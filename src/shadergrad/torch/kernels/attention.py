@@ -1,4 +1,4 @@
-"""Attention by blocks behind PyTorch's scaled_dot_product_attention, and the whole layers that PyTorch calls for inference."""
+"""Blockwise attention for PyTorch's scaled_dot_product_attention, and the fused layers that PyTorch calls for inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of PyTorch's backward operators by our own rules: the forward function again, over the same graph."""
+"""PyTorch's backward operators, computed with shadergrad's gradient rules: the forward function is recorded again, and differentiated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Operators over lists of tensors, of which optimizers are made: `_foreach_mul_` and its family.
+"""Operators over lists of tensors, which optimizers use: `_foreach_mul_` and its family.
 
-PyTorch's own kernel calls an operator for each tensor. Here a whole list is one composition (tensor/composed.py), which a loop's later
-steps add anew without any of the operators' Python. Lists that are not plain go to PyTorch's kernel.
+PyTorch's own kernel calls an operator for each tensor. Here a whole list is one composition (tensor/composed.py), which later steps of a
+loop add without running the operators' Python. Lists of other than contiguous float32 tensors and numbers go to PyTorch's kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory: what makes, copies, resizes and looks at storages. Over torch.Tensors."""
+"""Operators that create, copy, resize and view storages. Over torch.Tensors."""
 
 from __future__ import annotations
 

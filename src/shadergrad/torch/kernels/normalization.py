@@ -1,4 +1,4 @@
-"""Batch, layer and group norm, in both directions."""
+"""Batch, layer and group norm, forward and backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling, in both directions."""
+"""Pooling, forward and backward."""
 
 from __future__ import annotations
 

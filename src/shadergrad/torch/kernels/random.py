@@ -1,4 +1,4 @@
-"""Random numbers, from our stream of the device. A generator of PyTorch's for this device is refused: it would not be used."""
+"""Random numbers, from shadergrad's stream of the device. A torch.Generator raises an error, because it would not be used."""
 
 from __future__ import annotations
 

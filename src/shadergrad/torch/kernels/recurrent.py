@@ -1,4 +1,4 @@
-"""Recurrent networks over all times and layers, and the cells of LSTM and GRU, which PyTorch calls whole on a private device."""
+"""Recurrent networks over all time steps and layers, and the LSTM and GRU cells, which PyTorch calls as single operators on a private device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images at another size, samples of images at any place, and padding by their own elements, in both directions."""
+"""Interpolation, grid sampling, and reflection and replication padding, forward and backward."""
 
 from __future__ import annotations
 

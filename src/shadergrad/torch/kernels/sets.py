@@ -1,4 +1,4 @@
-"""What is there, how often and where: unique elements, histograms, running extremes, segments."""
+"""Unique elements, counts, positions, cumulative extrema, segment reductions."""
 
 from __future__ import annotations
 
