@@ -1,9 +1,9 @@
-"""How a loader makes an epoch's batches. In: a loader's data set, samplers and functions. Out: stages and jobs for workers.
+"""The batches of an epoch. In: a loader's data set, samplers and functions. Out: stages and jobs for workers.
 
-A worker may compute with tensors: it computes the batch it made before it hands it over, so the consumer's graph holds no
-node of another thread. Its random numbers are drawn from a stream of its own, which the generator, the epoch and the number of
-the batch decide, so they are the same for any number of workers. What a data set holds that is yet to be computed is computed before the workers
-begin. Guard: tests/device/test_data_workers.py.
+A worker may compute with tensors. It evaluates its batch before it hands it over, so the consumer's graph contains no
+node of another thread. Its random numbers come from a separate stream, determined by the generator, the epoch and the number of
+the batch, so they are the same for any number of workers. Pending tensors of the data set are computed before the workers
+start. Guard: tests/device/test_data_workers.py.
 """
 
 from __future__ import annotations

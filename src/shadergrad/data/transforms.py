@@ -1,7 +1,7 @@
-"""What is done with an image before it is learned from. In: a picture of pillow, an array or a tensor. Out: the same, changed.
+"""Image transforms. In: a pillow image, an array or a tensor. Out: the transformed image.
 
-An image is float32 [channels, height, width], as data sets give it; a picture of pillow becomes one first. The names are torchvision's.
-What is random is drawn from the default generator: `sg.manual_seed` decides it, in a loader's workers too.
+An image is float32 [channels, height, width], as data sets give it; a pillow image is converted first. The names are torchvision's.
+Random transforms draw from the default generator, so `sg.manual_seed` determines them, in a loader's workers too.
 """
 
 from __future__ import annotations

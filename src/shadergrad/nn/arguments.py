@@ -1,6 +1,6 @@
-"""What arguments of modules and their functions must be: tensors, a whole number for every axis; and what ..arguments has.
+"""Argument checks of modules and their functions: tensors, one int per axis, and the checks of ..arguments.
 
-Every check raises in one line, with the name of what was called, the argument and its value.
+Every check raises a one-line error with the name of the called function, the argument and its value.
 """
 
 from __future__ import annotations

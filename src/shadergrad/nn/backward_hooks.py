@@ -1,4 +1,4 @@
-"""The hooks of a module's backward pass: they see the gradients of all outputs at once, then those of all inputs."""
+"""Hooks of a module's backward pass: they get the gradients of all outputs at once, then those of all inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation with running statistics: over the batch, and of single images.
+"""Batch and instance normalisation, with running statistics.
 
 running_mean, running_var and num_batches_tracked are buffers, changed in place by every forward pass in training, so
 that a compiled step keeps them on the device.

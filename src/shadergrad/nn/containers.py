@@ -1,4 +1,4 @@
-"""Modules that hold modules: in a row, in a list, by name."""
+"""Modules that hold modules: Sequential, ModuleList, ModuleDict."""
 
 from __future__ import annotations
 

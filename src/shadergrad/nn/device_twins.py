@@ -1,7 +1,7 @@
-"""A module on another device, for the time of a call. In: a module. Out: twins of its tensors, which take their place.
+"""Runs a module on another device for one call. In: a module. Out: copies (twins) of its tensors, which replace them during the call.
 
-The module itself runs, its own forward and attributes, on twins of its parameters and buffers; so what it computes
-elsewhere is what it computes here. Twins follow the originals: before a call those are copied that have changed.
+The module's own forward runs, with its own attributes, on twins of its parameters and buffers, so it computes the same there as here.
+Before each call the originals that have changed are copied to their twins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dropout as modules: at work while training, the identity in eval(); see functional/dropout.py for the numbers."""
+"""Dropout as modules: active in training, the identity in eval(); functional/dropout.py draws the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of words and other classes."""
+"""Embeddings: vectors of words and other classes."""
 
 from __future__ import annotations
 

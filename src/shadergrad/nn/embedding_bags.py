@@ -1,4 +1,4 @@
-"""Bags of embeddings: what Embedding looks up, joined."""
+"""Embedding bags: sums, means or maxima of looked-up rows."""
 
 from __future__ import annotations
 

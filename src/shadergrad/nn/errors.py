@@ -1,4 +1,4 @@
-"""What modules and their functions raise, each also the built-in exception that PyTorch raises in the same place."""
+"""Errors of modules and their functions. Each is also the built-in exception that PyTorch raises in the same place."""
 
 from __future__ import annotations
 

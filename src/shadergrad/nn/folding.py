@@ -1,4 +1,4 @@
-"""Windows as columns and back, and images resized by the older names."""
+"""Fold and Unfold, and the older names of upsampling."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Hooks: functions that a module calls around its forward and backward pass, and around its state dicts.
 
-Nothing has been computed when a hook runs: it sees pending tensors, whose values it may read, keep or replace.
-In a compiled step a hook runs once, while the step is captured, and what it computes becomes part of the step.
+A hook gets pending tensors; it may read, keep or replace them.
+In a compiled step a hook runs once, during capture; its operations become part of the step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Initial values for parameters, in place, PyTorch's names and formulas.
+"""In-place initialization of parameters, with PyTorch's names and formulas.
 
-Each takes a tensor, fills it and gives it back; nothing is recorded for backward. The numbers come from the default
+Each function takes a tensor, fills it and returns it; nothing is recorded for backward. The numbers come from the default
 generator of the tensor's device, or from `generator`.
 """
 

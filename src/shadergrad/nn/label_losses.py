@@ -1,4 +1,4 @@
-"""Losses of labels by margins, and of sequences without an alignment, as modules; see functional/ for what they compute."""
+"""Margin losses of labels, and CTC loss, as modules; see functional/ for their formulas."""
 
 from __future__ import annotations
 

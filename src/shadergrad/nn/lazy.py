@@ -1,4 +1,4 @@
-"""Modules that learn the size of their input when they see one: their parameters have no shape until the first call."""
+"""Lazy modules, which infer the size of their input at the first call: their parameters have no shape until then."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Loading a state dict as a whole: all of it, or none.
+"""Atomic loading of a state dict: all of it, or nothing.
 
-In: tensors of modules and the values that they shall take. Out: those values, in place. They are written when all is known to fit, or
-earlier, before code of the user's may look at them; then what was there before is kept until the load has ended.
+In: tensors of modules and their new values. Out: the tensors with these values, in place. Values are written once all are known to fit, or
+earlier, before user code may read them; then the old values are kept until the load has ended.
 """
 
 from __future__ import annotations

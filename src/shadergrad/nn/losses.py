@@ -1,4 +1,4 @@
-"""Losses as modules; see functional/ for what they compute."""
+"""Losses as modules; see functional/ for their formulas."""
 
 from __future__ import annotations
 

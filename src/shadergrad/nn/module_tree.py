@@ -1,4 +1,4 @@
-"""The tree that modules form: what is in it, by dotted names."""
+"""The tree of modules: submodules, parameters and buffers by dotted names."""
 
 from __future__ import annotations
 

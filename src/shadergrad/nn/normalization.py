@@ -1,4 +1,4 @@
-"""Normalisation of single samples: over trailing axes, over groups of channels."""
+"""Layer and group normalisation."""
 
 from __future__ import annotations
 

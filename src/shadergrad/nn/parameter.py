@@ -1,4 +1,4 @@
-"""The tensors that modules register and optimizers train."""
+"""Parameters and buffers: the tensors that modules register and optimizers train."""
 
 from __future__ import annotations
 

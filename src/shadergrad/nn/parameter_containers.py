@@ -1,4 +1,4 @@
-"""Modules that hold parameters: in a list, by name."""
+"""Modules that hold parameters: ParameterList, ParameterDict."""
 
 from __future__ import annotations
 

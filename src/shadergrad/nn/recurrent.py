@@ -1,6 +1,6 @@
-"""Recurrent networks, composed over the steps of time: RNN, LSTM (Hochreiter and Schmidhuber, 1997), GRU (Cho et al., 2014).
+"""Recurrent networks, composed over time steps: RNN, LSTM (Hochreiter and Schmidhuber, 1997), GRU (Cho et al., 2014).
 
-The inputs of all steps are projected in one product; each step then is one product with the state and elementwise work.
+One matrix multiplication projects the inputs of all steps; each step is then one multiplication with the state and elementwise operations.
 Parameters have PyTorch's names and order of gates.
 """
 

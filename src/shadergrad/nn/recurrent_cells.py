@@ -1,4 +1,4 @@
-"""One step of a recurrent network; see recurrent.py."""
+"""Recurrent cells, one time step each; see recurrent.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules that only move elements."""
+"""Modules that only rearrange elements."""
 
 from __future__ import annotations
 

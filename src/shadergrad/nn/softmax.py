@@ -1,4 +1,4 @@
-"""Activations along an axis as modules."""
+"""Activations along an axis, as modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State dicts: the values of a module's parameters and buffers by dotted name, out and in."""
+"""State dicts: saving and loading the values of a module's parameters and buffers by dotted name."""
 
 from __future__ import annotations
 

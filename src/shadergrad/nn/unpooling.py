@@ -1,4 +1,4 @@
-"""The way back from max pooling, pooling by powers, and pooling over windows of random places, as modules."""
+"""Max unpooling, power-average pooling, and fractional max pooling, as modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of optimizers, and what hyperparameters must be."""
+"""Errors of optimizers, and checks of hyperparameters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Groups of parameters, and their hyperparameters where update rules read them.
+"""Parameter groups, and their hyperparameters as update rules read them.
 
-The learning rate lives on the device, so that changing it compiles nothing; so does momentum once a schedule cycles it.
-Other numbers are constants of a compiled step, and changing one compiles the step anew. A hyperparameter that is a tensor
-is read where it lies: changing it in place compiles nothing either.
+The learning rate is on the device, so that changing it compiles nothing; so is momentum once a schedule cycles it.
+Other numbers are constants of a compiled step, and changing one compiles the step again. A hyperparameter that is a tensor
+is read on its device: changing it in place compiles nothing either.
 """
 
 from __future__ import annotations

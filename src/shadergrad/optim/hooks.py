@@ -1,7 +1,7 @@
 """Hooks of optimizers: functions that run before and after a step, a state_dict and a load_state_dict.
 
-A hook of a step runs in Python: in a compiled step once, while the step is captured, and what it computes becomes part of the
-step. Registering one, or removing it, compiles the step anew. Names and arguments: torch.optim.
+A step's hook is Python: in a compiled step it runs once, during capture, and its operations become part of the
+step. Registering or removing one compiles the step again. Names and arguments: torch.optim.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """L-BFGS, with a line search that satisfies the strong Wolfe conditions.
 
-Its course depends on losses, so every iteration waits for the device a few times; it cannot be part of a compiled step
-(what the closure does can be one). Directions and history stay on the device. Reference: torch.optim.LBFGS, minFunc.
+Its control flow depends on losses, so every iteration waits for the device a few times, and it cannot be part of a compiled step
+(the closure's computation can be one). Directions and history stay on the device. Reference: torch.optim.LBFGS, minFunc.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What all optimizers share: parameter groups, state, and their saving.
+"""The base class of optimizers: parameter groups, state, and their state dicts.
 
-State is made when a parameter is first updated, inside a captured step too. Reference for names, texts and layouts:
+State is created when a parameter is first updated, inside a captured step too. Reference for names, texts and layouts:
 torch.optim.
 """
 

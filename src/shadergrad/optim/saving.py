@@ -1,4 +1,4 @@
-"""State dicts of optimizers: state by number of the parameter, groups with numbers for parameters. Reference: torch.optim."""
+"""State dicts of optimizers: state by parameter number, and groups that list parameter numbers. Reference: torch.optim."""
 
 from __future__ import annotations
 

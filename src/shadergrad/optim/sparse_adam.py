@@ -1,4 +1,4 @@
-"""SparseAdam, which is refused."""
+"""SparseAdam, which raises an error, because gradients are dense."""
 
 from __future__ import annotations
 

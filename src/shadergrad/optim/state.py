@@ -1,8 +1,8 @@
-"""What optimizers keep of parameters: dicts that tell of their changes, and tensors that are made as if before a capture.
+"""The state of optimizers: dicts that report changes to a capture, and state tensors that a capture creates as if they had existed before.
 
-State is made when a parameter is first updated. Scalars ('step') are one tensor for all parameters of a group that began
-together, which saves a dispatch a parameter; where one of them stays behind, the others get a tensor of their own, and so
-does a parameter whose scalar is looked at.
+State is created when a parameter is first updated. Scalars ('step') are one tensor for all parameters of a group that started
+together, which saves a dispatch per parameter. If one of the parameters is not updated, the others get a new tensor, and
+so does a parameter whose scalar a program reads.
 """
 
 from __future__ import annotations

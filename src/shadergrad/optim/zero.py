@@ -1,7 +1,7 @@
-"""An optimizer whose state is divided among processes: ZeRO, stage 1 (Rajbhandari et al., 2020).
+"""An optimizer whose state is sharded across processes: ZeRO, stage 1 (Rajbhandari et al., 2020).
 
 In: parameters, the same in all processes, with the mean of all gradients. Out: updated parameters, the same in all. Each process holds
-the state of its share of the parameters alone, updates these, and sends them to the others.
+the state of its share of the parameters, updates these, and sends them to the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recipes from files. In: a package and a name, or a path. Out: the recipe; or one line that says why there is none."""
+"""Finds and loads recipes. In: a package and a name, or a path. Out: the recipe, or a one-line error with the reason."""
 
 from __future__ import annotations
 

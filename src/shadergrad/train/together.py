@@ -1,7 +1,7 @@
-"""A training by several processes: each takes its share of every batch, and all make the same step.
+"""Training with several processes: each takes its share of every batch, and all make the same step.
 
-In: a Trainable, the same in all processes, and a process group. Out: what its run does otherwise: shares of batches, means of gradients and losses,
-random numbers of its own, and stops that all make together. The first process alone writes files.
+In: a Trainable, the same in all processes, and a process group. Out: the parts of a run that differ: shares of batches, means of gradients
+and losses, separate random numbers, and synchronized stops. Only rank 0 writes files.
 """
 
 from __future__ import annotations

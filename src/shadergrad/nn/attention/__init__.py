@@ -1,4 +1,4 @@
-"""Which way scaled_dot_product_attention goes, as torch.nn.attention; flex_attention.py has attention with scores of one's own."""
+"""The choice of backend for scaled_dot_product_attention, as torch.nn.attention; flex_attention.py has attention with custom scores."""
 
 from __future__ import annotations
 

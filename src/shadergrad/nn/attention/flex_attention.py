@@ -1,7 +1,7 @@
-"""Attention whose scores a function changes, and whose pairs a function allows, as torch.nn.attention.flex_attention.
+"""Attention whose scores a function modifies, and whose mask a function defines, as torch.nn.attention.flex_attention.
 
-The functions get tensors of positions that broadcast, and are called once: PyTorch calls them for each score. A mask is held whole, so memory
-grows with the product of the lengths. Reference: https://pytorch.org/blog/flexattention/
+The functions are called once, with tensors of positions that broadcast; PyTorch calls them for each score. The mask is materialized, so
+memory grows with the product of the lengths. Reference: https://pytorch.org/blog/flexattention/
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Functions that some devices compute whole, where others compute the operations that they are composed of.
+"""Functions that some devices implement directly, and others by a composition of operations.
 
-In: a function of this folder. Out: the same, which on a device with a substitute of its name calls that instead. A
-substitute takes the same arguments, and gives the same value and gradients; where it raises, the composition has its turn,
-and raises what the function raises.
+In: a function of this folder. Out: a function that calls the device's substitute of the same name, if there is one. A
+substitute takes the same arguments, and gives the same value and gradients. If it raises, the composition is called, and
+raises the function's own error.
 """
 
 from __future__ import annotations

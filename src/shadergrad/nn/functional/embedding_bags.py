@@ -1,4 +1,4 @@
-"""Sums, means and largest entries of bags of embeddings."""
+"""Sums, means and maxima of bags of embeddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading an image at places that are data: grids of coordinates, and the grids of affine maps."""
+"""Sampling of an image at given coordinates, and grids of affine maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations written over what they are of, under PyTorch's names for that."""
+"""In-place activations, under PyTorch's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear and bilinear maps, looking rows up, and moving elements."""
+"""Linear and bilinear maps, embedding lookup, channel shuffles."""
 
 from __future__ import annotations
 

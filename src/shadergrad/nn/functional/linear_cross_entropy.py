@@ -1,7 +1,7 @@
-"""The loss of a classifier's last layer, whose logits need not be there all at once. In: features, the layer, classes. Out: a loss.
+"""The last linear layer of a classifier and its cross-entropy, without materializing all logits. In: features, the layer, classes. Out: a loss.
 
-Many classes make the logits the largest tensor of a step, and only their softmax's sum is wanted. With options the rows go in
-chunks: each chunk's logits are forgotten, and computed again in the backward pass, one chunk after another.
+With many classes the logits are the largest tensor of a step, although only their softmax's sum is needed. With options the rows are
+processed in chunks: the logits of a chunk are discarded, and recomputed in the backward pass, one chunk after another.
 """
 
 from __future__ import annotations

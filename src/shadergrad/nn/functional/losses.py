@@ -1,4 +1,4 @@
-"""Losses between numbers, and between probabilities of two outcomes.
+"""Losses of numbers, and of probabilities of two outcomes.
 
 input and target have one shape. reduction: 'mean', 'sum' or 'none'.
 """

@@ -1,4 +1,4 @@
-"""Losses of several classes and several labels by margins, then `reduction`."""
+"""Margin losses of several classes and several labels, then `reduction`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multi-head attention with its weights as arguments: what nn.MultiheadAttention computes, by PyTorch's function."""
+"""Multi-head attention with its weights as arguments: PyTorch's functional form of nn.MultiheadAttention."""
 
 from __future__ import annotations
 

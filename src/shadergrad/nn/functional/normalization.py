@@ -1,7 +1,7 @@
 """Normalisation over a batch, a layer, groups of channels or single images.
 
-Mean and variance of rows take two passes (the variance of what is centred), which the compiler fuses into one kernel. Those
-of a batch, whose elements are far apart, take one.
+Mean and variance of rows take two passes (the variance of centred values), which the compiler fuses into one kernel. Those
+of a batch, whose elements are not contiguous, take one pass.
 """
 
 from __future__ import annotations

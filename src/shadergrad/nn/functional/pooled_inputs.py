@@ -1,4 +1,4 @@
-"""What pools take: element types, axes with elements, sizes. Each check raises in one line that names the function and what it got."""
+"""Checks of pooling inputs: dtypes, non-empty axes, sizes. Each raises a one-line error with the function's name and the value."""
 
 from __future__ import annotations
 

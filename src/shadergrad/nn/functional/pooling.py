@@ -1,4 +1,4 @@
-"""Pooling: the largest or the mean of windows. Shapes: (batch, channels, *size), or without the batch."""
+"""Max and average pooling. Shapes: (batch, channels, *size), or without the batch."""
 
 from __future__ import annotations
 

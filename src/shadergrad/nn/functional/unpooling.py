@@ -1,4 +1,4 @@
-"""The way back from max pooling, pooling by powers, and pooling over windows of random places."""
+"""Max unpooling, power-average pooling, and fractional max pooling."""
 
 from __future__ import annotations
 

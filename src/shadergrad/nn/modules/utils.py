@@ -1,4 +1,4 @@
-"""What torch.nn.modules.utils has for programs that load state dicts."""
+"""The functions of torch.nn.modules.utils that programs use to load state dicts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Help for training loops: gradients kept small, and parameters as one vector. As torch.nn.utils.
+"""Helpers for training loops, as torch.nn.utils: gradient clipping, and parameters as one vector.
 
-Nothing here waits for the device, unless `error_if_nonfinite` asks for it; all of it works inside a compiled step.
+Nothing here waits for the device, unless `error_if_nonfinite` requires it; all of it works inside a compiled step.
 """
 
 from __future__ import annotations

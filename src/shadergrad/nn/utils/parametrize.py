@@ -1,4 +1,4 @@
-"""Parameters that are functions of others, as torch.nn.utils.parametrize: module.weight is computed whenever it is read."""
+"""Parametrizations, as torch.nn.utils.parametrize: module.weight is computed from other parameters whenever it is read."""
 
 from __future__ import annotations
 

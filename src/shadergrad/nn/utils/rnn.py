@@ -1,4 +1,4 @@
-"""Sequences of different lengths: padded, packed, and back. As torch.nn.utils.rnn."""
+"""Padding, packing and unpacking of sequences of different lengths, as torch.nn.utils.rnn."""
 
 from __future__ import annotations
 

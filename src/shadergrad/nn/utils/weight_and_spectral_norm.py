@@ -1,4 +1,4 @@
-"""weight_norm and spectral_norm as they were before parametrizations: the names in state dicts are those of old checkpoints."""
+"""The older weight_norm and spectral_norm, with the state-dict names of old checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all schedulers share: how rates are read and set, what is checked, what is saved."""
+"""The base class of schedulers: reads and sets learning rates, checks arguments, saves state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of schedules."""
+"""Schedules composed of other schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules along half a cosine, once or again and again."""
+"""Schedules that follow half a cosine, once or with restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules that rise and fall, and may cycle momentum the other way."""
+"""Cyclic schedules of the learning rate, which may cycle momentum in the opposite direction."""
 
 from __future__ import annotations
 

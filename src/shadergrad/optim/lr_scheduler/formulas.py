@@ -1,4 +1,4 @@
-"""Schedules of one formula each: steps, constants, lines, powers."""
+"""Schedules with a simple formula: steps, constants, lines, powers."""
 
 from __future__ import annotations
 

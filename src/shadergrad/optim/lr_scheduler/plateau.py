@@ -1,4 +1,4 @@
-"""A schedule by a metric."""
+"""A schedule that depends on a metric."""
 
 from __future__ import annotations
 
