@@ -1,4 +1,4 @@
-"""The curves of a notebook's cell: one chart below it, drawn anew while the cell runs. In: numbers by name. Out: what IPython displays."""
+"""A chart of curves below a notebook's cell, redrawn while the cell runs. In: numbers by name. Out: IPython's display objects."""
 
 from __future__ import annotations
 

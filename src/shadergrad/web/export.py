@@ -1,4 +1,4 @@
-"""A compiled step as a folder: plans, state, data, and the page that runs them.
+"""Exports a compiled step as a folder: plans, state, data, and the page that runs them.
 
 In: a compiled step with example arguments. Out: `step.json` and a plan for each further program, plans for other adapters in `plans/`
 (plans.py), `state.safetensors`, `data.safetensors`, `page.json`, and copies of the runtime and the page.

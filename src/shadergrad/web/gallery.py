@@ -1,4 +1,4 @@
-"""The page that links the pages in its folder. In: a folder with exported pages below it. Out: its index.html, which needs no JavaScript."""
+"""A page that links the pages in its folder. In: a folder with exported pages below it. Out: its index.html, which needs no JavaScript."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A step as plain JavaScript on typed arrays: for browsers without a GPU, and for comparison with one.
+"""Exports a step as plain JavaScript on typed arrays: for browsers without a GPU, and for comparison with one.
 
-In: a step node by node. Out: the source of a module whose `load(state)` returns `run(inputs)`. The arrays of `state` are the module's:
-a run changes them in place. An index out of range is thrown as an error whose `fault` is [number, index, size]. Reshapes, permutations,
+In: a step node by node. Out: the source of a module whose `load(state)` returns `run(inputs)`. A run changes the arrays of `state` in
+place. An out-of-range index throws an error whose `fault` is [number, index, size]. Reshapes, permutations,
 broadcasts, slices and windows copy nothing: their strides are part of the loops. Every other operation is a loop of its own, as
 in NumPy.
 """

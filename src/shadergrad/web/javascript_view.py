@@ -1,4 +1,4 @@
-"""Where a row's elements lie in the arrays of a module: reshapes, slices and windows are other strides of the same array."""
+"""The strides and offsets of views in a module's arrays: reshapes, slices and windows read the same array."""
 
 from __future__ import annotations
 

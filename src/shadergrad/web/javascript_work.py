@@ -1,4 +1,4 @@
-"""How much a step computes: a page estimates by it how long the step takes on the CPU. In: a step node by node. Out: a count."""
+"""Counts the operations of a step, from which a page estimates its time on the CPU. In: a step node by node. Out: a count."""
 
 from __future__ import annotations
 

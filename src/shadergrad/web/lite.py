@@ -1,6 +1,6 @@
-"""Notebooks whose Python, this library within, runs in the page: a JupyterLite site. In: a folder. Out: files for any static host.
+"""A JupyterLite site: notebooks whose Python, with this library, runs in the page. In: a folder. Out: files for any static host.
 
-JupyterLite's own builder writes it (the extra `lite`); here come the wheels on its shelf, the notebooks and the Pyodide.
+JupyterLite's own builder writes it (the extra `lite`); this module adds the wheels, the notebooks and Pyodide.
 """
 
 from __future__ import annotations

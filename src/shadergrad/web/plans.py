@@ -1,9 +1,9 @@
-"""The plans of an exported folder: the portable one of each program, and others for adapters that grant more.
+"""The plans of an exported folder: the portable one of each program, and others for more capable adapters.
 
 In: for each program its portable plan, and those for other targets. Out: `NAME.json` with the portable plan and a manifest of each
-other, and the files in `plans/` that manifests name. A file there is named by the digest of its content, so that a host's or a
-browser's copy of an older one is never taken for it. Each kernel is written once: the portable plan's in `NAME.json`, one that
-several others have in a file that they share, any other in its plan's. The reader is site/runtime.js.
+other, and the files in `plans/` that manifests name. Such a file is named by the digest of its content, so that a stale copy of a host
+or a browser is never used. Each kernel is stored once: the portable plan's in `NAME.json`, one that several others need in a file that
+they share, any other in its plan's file. The reader is site/runtime.js.
 """
 
 from __future__ import annotations

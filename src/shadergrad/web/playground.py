@@ -1,7 +1,6 @@
-"""The playground: a page with an editor whose Python, this library within, runs in the page. In: a folder. Out: files for any static host.
+"""The playground: a page with an editor, whose Python, with this library, runs in the page. In: a folder. Out: files for any static host.
 
-The folder holds the page and the wheels. Pyodide, some 15 MB with NumPy, comes from a host that the page is told of, or lies in the
-folder too.
+The folder holds the page and the wheels. Pyodide, some 15 MB with NumPy, comes from a configured host, or is copied into the folder.
 """
 
 from __future__ import annotations

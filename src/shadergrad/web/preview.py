@@ -1,6 +1,6 @@
-"""The picture of a page that links to it show. In: the page's data. Out: a PNG of 1200 x 630 pixels, as Open Graph asks for.
+"""The preview picture for links to a page. In: the page's data. Out: a PNG of 1200 x 630 pixels, as Open Graph recommends.
 
-It shows the data where they are pictures, else curves that fall.
+It shows the data if they are pictures, else falling curves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serves a folder to browsers on this machine, as any static host does, and to no page of another site."""
+"""Serves a folder to browsers on this machine, as a static host would, and refuses requests from pages of other sites."""
 
 from __future__ import annotations
 

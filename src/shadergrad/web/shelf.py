@@ -1,4 +1,4 @@
-"""The wheels that a page's Python needs beside Pyodide's own: this library, and what it imports. In: what is installed. Out: files.
+"""The wheels that a page's Python needs in addition to Pyodide's own: this library and its imports. In: installed packages. Out: files.
 
 All are pure Python; they are packed from the installed files, so that nothing is downloaded.
 """

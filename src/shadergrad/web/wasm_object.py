@@ -1,7 +1,7 @@
-"""From an object file of LLVM to a module of WebAssembly. In: the only object of a program. Out: a module with a memory of its own.
+"""Converts an LLVM object file to a WebAssembly module. In: the only object of a program. Out: a module with its own memory.
 
-An object is a module already: with one object, every index and address that a linker would write is what the compiler wrote
-there. It has no exports, and imports its memory and the stack pointer. Sections as in the WebAssembly specification,
+A WebAssembly object is almost a module: with a single object, all indices and addresses that a linker would fill in are already right.
+It has no exports, and imports its memory and the stack pointer. Sections as in the WebAssembly specification,
 version 2, 5.5; objects as in "WebAssembly Object File Linking", tool-conventions.
 """
 

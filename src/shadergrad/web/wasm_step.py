@@ -1,9 +1,9 @@
-"""A step as WebAssembly: for browsers without a GPU, several times as fast as the same step as plain JavaScript (javascript_step.py).
+"""Exports a step as WebAssembly: for browsers without a GPU, several times as fast as plain JavaScript (javascript_step.py).
 
-In: a step node by node. Out: a module of WebAssembly with 128-bit vectors, whose kernels are those of the cpu device's compiler
-(compile/native) for another processor; and the source of a JavaScript module whose `load(state, module)` returns `run(inputs)`, as a
-module of plain JavaScript does. Its arrays lie in the memory of the WebAssembly module. Operations without a kernel, such as sorting,
-are the functions of plain JavaScript.
+In: a step node by node. Out: a WebAssembly module with 128-bit vectors, whose kernels come from the cpu device's compiler
+(compile/native) for another target; and the source of a JavaScript module whose `load(state, module)` returns `run(inputs)`, as with
+plain JavaScript. Its arrays are in the memory of the WebAssembly module. Operations without a kernel, such as sorting,
+are functions in plain JavaScript.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Predicted contacts for viewers of structures, and a structure's own contacts. In: scores, or a PDB or mmCIF. Out: scripts, or a map.
+"""Scripts that show predicted contacts in structure viewers, and the contacts of a given structure. In: scores, or a PDB or mmCIF file.
+Out: scripts, or a contact map.
 
-The scripts draw a line between the Cα of both residues of each pair, the likelier the redder: load the complex, then run the script.
+The scripts draw a line between the Cα of both residues of each pair, redder for likelier ones: load the complex, then run the script.
 """
 
 from __future__ import annotations
