@@ -10,9 +10,8 @@ from ..errors import CompileError
 
 
 def refuse_kept(watch: Trace, ours: list[Any]) -> None:
-    """Raise CompileError where something that is no place still holds a tensor of a capture that is over.
-
-    ours: those that the step itself keeps.
+    """Raise CompileError if anything but a place still references a tensor of a finished capture.
+    ours: the references of the step itself.
     """
     watch.forget()
     ours = [*ours, *(t._grad for t in ours if t._grad is not None)]

@@ -23,9 +23,8 @@ LOADS = ("global", "free", "local", "attribute", "constant", "other")  # kinds o
 @dataclass(frozen=True)
 class Read:
     """A chain: a root, then attributes ("attribute", name) and items ("item", key), or ("attribute at", Read) and
-    ("item at", Read) where the code computes which.
-
-    root: global, free (a variable of a function around), local, or result (of the call that has just returned).
+    ("item at", Read) if the name or key is computed.
+    root: global, free (a closure variable), local, or result (of the call that has just returned).
     """
 
     root: str
@@ -38,13 +37,13 @@ class Read:
 
 
 def written(step: tuple[str, Any]) -> str:
-    """A step as Python writes it."""
+    """A step of a chain as Python source."""
     kind, key = step
     return f".{key}" if kind.startswith("attribute") else f"[{key!r}]" if kind == "item" else f"[{key}]"
 
 
 class _Operand:
-    """Something on the stack: a chain that begins at an offset, a constant, or unknown."""
+    """An entry of the abstract stack: a chain that begins at an offset, a constant, or unknown."""
 
     def __init__(self, offset: int = -1, root: str = "", name: str = "", steps: Any = (), constant: Any = None) -> None:
         self.offset, self.root, self.name, self.steps, self.constant = offset, root, name, steps, constant
@@ -64,7 +63,7 @@ class _Operand:
 
 
 def reads_of(code: CodeType) -> dict[int, tuple[Read, ...]]:
-    """The chains of a code object, by the offset of the instruction after that which loads their root."""
+    """The chains of a code object, by the offset of the instruction after the one that loads their root."""
     follower = _Follower()
     for instruction in instructions_of(code):
         follower.follow(instruction)
@@ -79,7 +78,7 @@ def reads_of(code: CodeType) -> dict[int, tuple[Read, ...]]:
 
 
 def asks_which(code: CodeType) -> bool:
-    """Whether code may ask which object something is, and not what value it has: `is` beside no constant, `in`, id()."""
+    """Whether code may compare identities instead of values: `is` with a non-constant, `in`, id()."""
     before = ""
     for i in instructions_of(code):
         if i.kind == "contains" or (i.kind == "identity" and before != "constant"):
@@ -115,7 +114,7 @@ class _Follower:
         self.push(_Operand(offset, root, name))
 
     def follow(self, i: Instruction) -> None:
-        """One instruction."""
+        """Interpret one instruction."""
         if i.is_target:
             self.forget()
         match i.kind:
@@ -160,7 +159,7 @@ class _Follower:
                 self.store(i)
 
     def store(self, i: Instruction) -> None:
-        """Something is put into a place, or taken out of it; of all else it is not known what becomes of the stack."""
+        """Interpret an instruction that stores or deletes. After any other unknown instruction the stack is unknown."""
         what, _, where = i.kind.partition(" ")
         if where == "attribute":
             self.pop(STORE)
@@ -181,7 +180,7 @@ class _Follower:
         self.push(owner.then("attribute", name) if owner.root else _Operand())
 
     def call(self, count: int, following: int) -> None:
-        """A call with that many arguments; of getattr, hasattr and those of OF_ONE it is known what they read."""
+        """Interpret a call with that many arguments. The reads of getattr, hasattr and the functions in OF_ONE are known."""
         found = self.stack[-count:] if 0 < count < len(self.stack) else []
         functions = {o.name for o in self.stack[-count - 2 : -count] if o.root == "global" and not o.steps}
         owner = found[0] if found else _Operand()
