@@ -24,14 +24,13 @@ FEW_TERMS = 4  # of a scattered sum that a thread adds up alone
 
 
 def options_of(p: Call, target: Target, inputs: Sequence[Node]) -> Any:
-    """How the shader of a call is made; None if there is nothing to choose."""
+    """The options of a call's shader; None if there is nothing to choose."""
     rule = CHOOSE.get(type(p))
     return None if rule is None else rule(p, target, inputs)
 
 
 def own_of(elements: int, target: Target) -> int:
-    """Elements of a thread of a radix sort. Those of a tile lie in workgroup memory while they are brought in order, beside a number
-    a slot."""
+    """Elements per thread of a radix sort. The elements of a tile are sorted in workgroup memory, with a counter per digit."""
     tile = THREADS * OWN_OF_MANY
     fits = 4 * (tile + SLOTS) <= target.max_workgroup_storage
     return OWN_OF_MANY if fits and elements >= LEAST_TILES * tile else OWN
@@ -46,7 +45,7 @@ def _segment_sum(p: SegmentSum, target: Target, inputs: Sequence[Node]) -> Segme
 
 
 def _power_of_two_below(n: int) -> int:
-    """The largest power of two that is not above n (at least 1)."""
+    """The largest power of two that is at most n, at least 1."""
     return 1 << (n.bit_length() - 1)
 
 
@@ -54,7 +53,7 @@ CHOOSE: dict[type[Call], Chooses] = {SegmentSum: _segment_sum, **attention.CHOIC
 
 
 def chooses(kind: type[Call]) -> Callable[[Chooses], Chooses]:
-    """Adds the rule for a kind of call."""
+    """Registers the rule for a kind of call."""
 
     def add(rule: Chooses) -> Chooses:
         CHOOSE[kind] = rule

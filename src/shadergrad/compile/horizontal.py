@@ -31,8 +31,9 @@ Chosen = tuple[tuple[Product, Tile], ...]  # in the order in which they begin
 
 
 def may_share(product: Product, target: Target) -> bool:
-    """Whether a product may share a dispatch: it leaves cores idle, its sizes do not vary (the estimate needs numbers), the target
-    tolerates long texts, and it takes no whole windows, except on large GPUs, where a gain was measured."""
+    """Whether a matrix multiplication may share a dispatch. It must leave cores idle, its sizes must not vary (the estimate needs numbers), the
+    target must tolerate long kernels, and it must not read whole windows, except on large GPUs, where a gain was measured.
+    """
     traits = target.traits
     if not traits.unrolls or product.varies() or (product.window > 1 and not traits.winograd):
         return False
@@ -50,8 +51,9 @@ def may_share(product: Product, target: Target) -> bool:
 
 @lru_cache(maxsize=4096)
 def beside(chosen: Chosen, other: Product, target: Target) -> Chosen | None:
-    """Tiles with which another product runs in the same dispatch as those that were chosen; None where it gains nothing. Of two
-    both tiles are free, and what was measured goes before the estimate; of more that of the last."""
+    """Tiles with which another matrix multiplication runs in the same dispatch as those already chosen; None if nothing is gained. With two,
+    both tiles are free, and measurements take precedence over the estimate; with more, only the last tile is free.
+    """
     if len(chosen) == 1 and (measured := _measured(chosen[0][0], other, target)):
         return measured
     costs = target.traits.costs
@@ -69,7 +71,7 @@ def beside(chosen: Chosen, other: Product, target: Target) -> Chosen | None:
 
 
 def _tiles(product: Product, target: Target) -> tuple[Tile, ...]:
-    """Those that a product may have beside others, first that which it has alone."""
+    """The candidate tiles beside others, first the tile that the multiplication has alone."""
     steps = [bk for bk in STEPS if product.chunk % bk == 0 and bk % product.window == 0]
     found = (Tile(bm, bn, bk, tm, tn) for bm, bn, tm, tn in SHAPES for bk in steps)
     return (tile_of(product, target), *(t for t in found if fits(t, target) and t.fetched <= MOST_FETCHED))

@@ -38,11 +38,11 @@ TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py", "explanation.
 
 
 class CacheWarning(UserWarning):
-    """Plans on disk that others may have written."""
+    """The plan cache is not used, because other users may have written to it."""
 
 
 class CacheError(ShadergradError, OSError):
-    """A plan that cannot be kept."""
+    """A plan that cannot be cached."""
 
 
 files = PrivateFiles(
@@ -53,7 +53,7 @@ files = PrivateFiles(
 def compiled(
     graph: Graph, target: Target, compile_graph: Callable[[Graph, Target], tuple[Plan, list[int]]]
 ) -> tuple[Plan, list[int]]:
-    """What `compile_graph` gives, from disk where it was compiled before."""
+    """The result of `compile_graph`, from disk if it is cached."""
     folder = _folder()
     name = None if folder is None else name_of(graph, target)
     if folder is None or name is None:
@@ -68,7 +68,7 @@ def compiled(
 
 
 def _folder() -> Path | None:
-    """Where plans are kept; None where nothing is to be, or compiling is to be looked at."""
+    """The folder of the cache; None if caching is off, in debug and checked mode, and while sizes vary."""
     if config.debug or verify.enabled or symbolic_sizes.follows:  # texts with marks are for one process
         return None
     folder = config.kept("plans")
@@ -76,7 +76,7 @@ def _folder() -> Path | None:
 
 
 def name_of(graph: Graph, target: Target) -> str | None:
-    """The file of a graph; None where it is not kept."""
+    """The file name of a graph; None if it is not cached."""
     if target.language != "wgsl":
         return None
     ends = [*graph.outputs, *graph.keep]
@@ -106,7 +106,7 @@ def name_of(graph: Graph, target: Target) -> str | None:
 
 @cache
 def _version() -> str:
-    """A digest of the compiler's own texts: a plan of another version is another plan."""
+    """A digest of the compiler's own source: another version has other plans."""
     digest = hashlib.sha256(str(FORMAT).encode())
     for part in TEXTS:
         path = PACKAGE / part
@@ -117,7 +117,7 @@ def _version() -> str:
 
 
 def _read(path: Path) -> tuple[Plan, list[int]] | None:
-    """The plan of a file; None where there is no whole one."""
+    """The plan in a file; None if the file is missing or incomplete."""
     packed = files.read(path)
     if packed is None:
         return None
@@ -130,7 +130,7 @@ def _read(path: Path) -> tuple[Plan, list[int]] | None:
 
 
 def _fits(plan: Plan, kept: list[int], graph: Graph, target: Target) -> bool:
-    """Whether a plan takes what the graph takes and gives what it gives."""
+    """Whether a plan has the inputs and outputs of the graph."""
     if plan.target != target or len(set(kept)) != len(kept) or not all(0 <= k < len(graph.keep) for k in kept):
         return False
     rows = [*plan.inputs, *plan.outputs]
@@ -142,7 +142,7 @@ def _fits(plan: Plan, kept: list[int], graph: Graph, target: Target) -> bool:
 
 
 def _write(path: Path, plan: Plan, kept: Iterable[int]) -> None:
-    """Keep a plan, and make room for it. Raises CacheError where the disk does not take it."""
+    """Store a plan, and delete old ones beyond the limit. Raises CacheError if the disk refuses it."""
     notes = [note.to_data() for note in plan.notes]
     packed = zlib.compress(json.dumps([list(kept), notes, plan.to_json()]).encode(), 1)
     files.write(path, packed)

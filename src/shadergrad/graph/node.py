@@ -149,7 +149,7 @@ class Node:
         return f"{self.primitive.name}{list(self.shape)}:{self.dtype.name}"
 
     def materialize(self, storage: Any) -> None:
-        """Hold a computed value. Releases the inputs, unless a backward pass may still need them."""
+        """Store a computed value. Releases the inputs, unless a backward pass may still need them."""
         self.storage = storage
         if not self.requires_grad or self.released or isinstance(self.primitive, Variable):
             if not isinstance(self.primitive, Variable):

@@ -16,8 +16,7 @@ from .node import Node
 
 class ShortCapture(Capture):
     """A capture in which a composition is one entry, and each of its results another.
-
-    is_short: whether there are compositions. If not, it is as good as any capture.
+    is_short: whether there are compositions. If not, it equals an ordinary capture.
     """
 
     def __init__(self, roots: Sequence[Node]) -> None:
@@ -69,7 +68,7 @@ class ShortCapture(Capture):
 
 
 def _inputs_of(node: Node | Composition) -> Sequence[Any]:
-    """What comes before a node: of an alias's inputs, the others are there for the tape alone."""
+    """The inputs of a node; of an alias only the first, because the others serve the backward pass only."""
     if type(node) is Composite:
         return (node.composition,)
     if type(node) is Composition:

@@ -27,7 +27,7 @@ def to_hide(name: str, values: Sequence[str], made_of: MadeOf) -> list[bool]:
 
 
 def _cancel(name: str, a: str, b: str, made_of: MadeOf) -> bool:
-    """Whether something is left out of a sum or a difference if it is taken as if numbers had all digits: x + -x, (x + y) - x."""
+    """Whether a term cancels in a sum or a difference of real numbers: x + -x, (x + y) - x."""
     (left, x, y), (right, v, w) = made_of.get(a, ("", "", "")), made_of.get(b, ("", "", ""))
     if name == "add":
         return (left in ("neg", "sub") and y == b) or (right in ("neg", "sub") and w == a)

@@ -21,14 +21,13 @@ class Scope:
 
 
 def both(conditions: Sequence[str]) -> str:
-    """All of them, without `&&`, which branches: a kernel with hundreds of branches takes some compilers minutes."""
+    """The conjunction of conditions, without `&&`, which branches: some compilers take minutes for a kernel with hundreds of branches."""
     return " & ".join(f"({c})" for c in conditions) if len(conditions) > 1 else conditions[0]
 
 
 class Statements:
     """Scopes, and the names that are defined in them.
-
-    depth: for each name, the scope in which it is known. vectors: the names of values that are vec4.
+    depth: for each name, the scope in which it is known. vectors: the names of vec4 values.
     """
 
     def __init__(self) -> None:
@@ -52,7 +51,7 @@ class Statements:
             self.depth[v] = len(self.scopes) - 1
 
     def close(self) -> list[str]:
-        """Leave the scope; gives its statements."""
+        """Leave the scope; returns its statements."""
         return self.scopes.pop().lines
 
     def define(self, text: str, depth: int, vector: bool = False, prefix: str = "v") -> str:
