@@ -55,6 +55,7 @@ def is_source(node: Node) -> bool:
 
 class Buffers:
     """The nodes of one graph that get a buffer.
+
     order: the nodes, inputs first. kept: ids of matrix multiplications whose result may be needed later, whatever is fused with them.
     """
 

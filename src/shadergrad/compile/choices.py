@@ -197,6 +197,7 @@ class RowChoice:
 @dataclass(frozen=True)
 class Units:
     """How matrix units multiply a tile.
+
     m, n, k: the shape of an instruction. rows, columns: of a subgroup's results, a multiple of the instruction's. subgroup: its threads.
     padding: halves between the rows of operands' tiles. widths: elements per load of both operands, 8, 4 or 1. packed: whether both are
     halves in memory that are copied to their tiles unchanged. joined: columns of sums that pass through workgroup memory at a time.

@@ -18,6 +18,7 @@ from .kernel import Rendered
 
 class Likeness:
     """Everything from which a kernel is rendered: the group's nodes and all nodes below them, down to buffers.
+
     nodes: in order; a kernel binds some of them. key: the rest, with nodes by position.
     """
 

@@ -122,6 +122,7 @@ def scatter_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 def argsort_to_ranks(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """The rank of an element is the number of those before it; position k holds the element of rank k.
+
     Two sums over all pairs of an axis: correct for any length, fast for up to some thousands.
     """
     if not isinstance(p, ArgSort):

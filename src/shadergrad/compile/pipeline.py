@@ -40,6 +40,7 @@ def _ignore(kernel: Kernel) -> None:
 @collector_waits()
 def compile_graph(graph: Graph, target: Target, begin: Begin = _ignore) -> tuple[Plan, list[int]]:
     """The plan, and which nodes of graph.keep it returns as further outputs after graph.outputs.
+
     Its inputs are arguments in0, in1, ..., its outputs results out0, out1, ...; `Plan.labelled` gives other names.
     begin: a callback that gets each kernel as soon as its source is written, so that a driver may compile it while others are written. Kernels
     with varying sizes are left out, because a device rewrites them.

@@ -26,6 +26,7 @@ def lane_variable() -> Index:
 
 class Puller:
     """The walk, and the operations with which the rules of ELEMENT are written. A value is an expression; so is a condition.
+
     is_buffer: whether a node is loaded from memory rather than computed here.
     """
 

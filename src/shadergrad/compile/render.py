@@ -25,6 +25,7 @@ from .wgsl.statements import Statements, both
 
 class Renderer(Statements, Puller):
     """Writes the body of one kernel.
+
     lanes: 1, or 4 to compute four consecutive elements at once, numbered by the index variable LANE.
     in_place: for a root that overwrites an input's buffer, by id, that input.
     Values are expressions; `vectors` holds those that are vec4.
@@ -135,6 +136,7 @@ class Renderer(Statements, Puller):
 
     def use_functions(self, text: str, vector: bool, operation: str) -> str:
         """Record the sg_ functions that `text` calls; in vec4 code, call their vec4 forms.
+
         Raises CompileError, which names the operation, if there is no such function.
         """
 

@@ -38,6 +38,7 @@ PATIENCE = 4  # levels that a kernel waits for another with which it shares a di
 @dataclass
 class Schedule:
     """The order of kernels; see the module.
+
     in_place: id of root -> the input, or the temporary, that it overwrites. after: id of group -> ids of groups that must
     run before.
     """

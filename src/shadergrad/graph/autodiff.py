@@ -31,9 +31,11 @@ def backward(
     through: bool = True,
 ) -> dict[int, tuple[Node, Node]]:
     """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only.
+
     leaf_of: maps a Variable to its leaf; a target also stands for the earlier values of its leaf.
     through: whether the pass continues behind a target, to other targets from which it was computed. If not, it is part of
     another pass, which continues from there and calls the hooks of targets.
+
     Nodes behind a single target are not visited and keep their history, as do nodes that lead to no target.
     """
     is_passed = targets is None or (through and len(targets) > 1)

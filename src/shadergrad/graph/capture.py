@@ -20,6 +20,7 @@ from .primitive import Number, Primitive
 @dataclass
 class Graph:
     """A closed graph.
+
     keep: nodes whose values are kept if the plan stores them anyway.
     in_place: output position -> input position whose memory it should reuse.
     nodes: all of them, by position in the capture.
@@ -60,6 +61,7 @@ class Numbered:
 
 class Capture(Numbered):
     """The nodes that `roots` need, in order, with their structure.
+
     sources: the nodes with values that it reads, one for each value.
     identity: identifies the value of such a node; by default its memory.
     key: hashable structure, without the numbers. with_numbers: the nodes whose primitives have some.

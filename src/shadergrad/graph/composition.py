@@ -44,6 +44,7 @@ class Hashed:
 
 class Recipe:
     """Operations in order. Places number the inputs, then the nodes of earlier compositions that it uses, then the rows.
+
     ends: the places of the results. is_structural: whether the gradients of the rows depend only on the recipe. shows: for
     each end, whether it is a view or a number, which costs nothing.
     """

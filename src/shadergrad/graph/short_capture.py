@@ -16,6 +16,7 @@ from .node import Node
 
 class ShortCapture(Capture):
     """A capture in which a composition is one entry, and each of its results another.
+
     is_short: whether there are compositions. If not, it equals an ordinary capture.
     """
 

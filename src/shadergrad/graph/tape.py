@@ -23,6 +23,7 @@ MOST_NODES = 1 << 17  # of all tapes that are kept, twice of those with a pass, 
 
 class Tape:
     """The request for a backward pass: its structure as a key, and the nodes to which the pass may refer.
+
     known: the tape's nodes, their operands and the cotangents. key: None if the tape must be evaluated by its rules.
     compositions: those whose results are on the tape; a pass may refer to their nodes, too, which come after `known`.
     """
@@ -123,6 +124,7 @@ class _Pass:
 
 class Passes:
     """Least-recently-used cache of backward passes by structure: the pass of a structure seen twice, else None.
+
     The keys hold the primitives, which are compared by identity.
     """
 

@@ -52,6 +52,7 @@ def capture(
 ) -> tuple[Replay, Trace]:
     """Capture a call, and return what was noted meanwhile. tensors: those in the arguments, in order. target: what to compile for,
     if another runner executes it; by default the tensors' device, which then runs it. sizes: the arguments' sizes that vary.
+
     Raises CompileError if the function cannot be captured, and any exception of the function; then nothing has changed.
     """
     cpython.require()

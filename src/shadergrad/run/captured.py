@@ -23,6 +23,7 @@ from .trees import exchange
 
 class Captured:
     """The graph of a captured function, and the tensors to which its inputs and outputs belong.
+
     holders: for each input, the tensor or gradient slot with its value, or the number of the argument that provides it.
     in_place: output → input whose value it replaces, and whose memory it may reuse.
     """

@@ -29,6 +29,7 @@ class Given:
 
 class Effect:
     """A store that each run repeats in a place: a value, a deletion (MISSING), or elements that are appended to a list.
+
     is_fresh: each call makes a new value by replacing the tensors in it. holds_tensors: whether it contains tensors.
     """
 

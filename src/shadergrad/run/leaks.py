@@ -11,6 +11,7 @@ from ..errors import CompileError
 
 def refuse_kept(watch: Trace, ours: list[Any]) -> None:
     """Raise CompileError if anything but a place still references a tensor of a finished capture.
+
     ours: the references of the step itself.
     """
     watch.forget()

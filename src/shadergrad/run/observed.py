@@ -22,6 +22,7 @@ from .trees import tensors_in
 
 class Observed:
     """The actions of a captured function, collected before they are undone; afterwards they are undone.
+
     assigned: tensors from outside that got another value; before: the nodes that they had, by id. flags: those whose
     requires_grad was set, with the present value.
     gradients: (tensor, the new content of its .grad) for each slot from outside whose content changed. own_gradients:

@@ -13,6 +13,7 @@ from ..tensor.storage import Storage as SharedStorage
 
 def shown_by(node: Node, began: int) -> Tensor | None:
     """The tensor whose value a captured node is, if there is one.
+
     Sharing that began during the capture has been undone; then it is the tensor that was shared first.
     """
     owner = None if node.owner is None else node.owner()
@@ -38,6 +39,7 @@ def shows(tensor: Tensor, node: Node) -> bool:
 def read_with_history(ends: Sequence[Node], made: Sequence[Node], known: Sequence[Tensor], began: int) -> list[Tensor]:
     """The tensors from before, except the `known` ones, on which nodes depend with gradients; their own histories are not followed.
     made: the nodes recorded since; began: tensors made since then have higher serial numbers.
+
     Raises CompileError if no tensor has the value any more.
     """
     ours = {id(n) for n in made}

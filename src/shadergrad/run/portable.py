@@ -29,6 +29,7 @@ MOST_NAMES = 8  # in an error
 
 class PortableStep:
     """The result of `CompiledStep.portable`.
+
     plan: for WebGPU's default limits. arguments: those of the example call, by name.
     """
 

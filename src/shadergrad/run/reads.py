@@ -24,6 +24,7 @@ LOADS = ("global", "free", "local", "attribute", "constant", "other")  # kinds o
 class Read:
     """A chain: a root, then attributes ("attribute", name) and items ("item", key), or ("attribute at", Read) and
     ("item at", Read) if the name or key is computed.
+
     root: global, free (a closure variable), local, or result (of the call that has just returned).
     """
 

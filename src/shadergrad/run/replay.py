@@ -75,6 +75,7 @@ Holder = Tensor | GradSlot | PlaceSlot
 
 class KeptGradient:
     """A gradient that a compiled step stores in owner.grad, and whose memory the next run may overwrite.
+
     This is safe while only this object and owner.grad reference the tensor or its storage, which reference counts tell.
     """
 
@@ -114,6 +115,7 @@ class Fresh:
 
 class Mark:
     """Describes a tensor within a result: what it is a view of, and the path of the view.
+
     source: an output, the number of an argument, a gradient from before, or a tensor from outside. path: None
     if it is that tensor itself. is_alias: a detached alias, which gets no history when the source does. leaf: its class, if it is
     a leaf that requires grad.
@@ -130,6 +132,7 @@ class Mark:
 @dataclass
 class Replay:
     """A captured function, ready to run for arguments of one signature.
+
     plan: the program's, with notes of this capture.
     holders: for each program input, the tensor or gradient slot with its value; each call inserts the arguments.
     arguments: (input, argument) positions.

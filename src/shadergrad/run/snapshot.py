@@ -25,6 +25,7 @@ PASSED = frozenset({"_unguarded"})  # of modules: not the user's
 
 class Snapshot:
     """The state before the capture.
+
     known: objects, by id. before: the contents of containers when they were first accessed, by id; of namespaces only the names that were
     read. reads: places on which the function's course depends, with their source text; whole: containers that were read
     as a whole; lengths: containers whose length was read. alone: tensors that shared no memory when they were

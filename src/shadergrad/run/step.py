@@ -48,6 +48,7 @@ CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that on
 
 class CompiledStep(Generic[P, R]):
     """A function that runs as one submission, made by `sg.compile`. Call it as the function itself.
+
     captures: how often the function was captured: once for each combination of shapes, dtypes and Python arguments, and
     of the Python values that it reads. From the 8th on a warning says once what changed. Threads may share a step; their
     calls run one after the other.
@@ -197,9 +198,11 @@ class CompiledStep(Generic[P, R]):
         """A table of the plan of the latest run, a str. On a GPU: its dispatches by number, with kernel, archetype, the module or
         line of origin, shape, bytes and flops. On the cpu device: NumPy's operations, with the number of runs of each and the
         size of its results.
+
         Modules have the names that they have in named_modules of the outermost one; an arrow marks a module whose gradients
         a kernel computes. why: instead of sizes, the dispatches that each reads from, and why they are separate kernels; on
         the cpu device the operations in order, with those that each reads from. choices: how each kernel is made: tile, threads, loads, parts.
+
         Raises CompileError before the first call, ArgumentError if both why and choices are given.
 
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.Softmax(-1))
@@ -239,6 +242,7 @@ class CompiledStep(Generic[P, R]):
     def portable(self, *args: P.args, **kwargs: P.kwargs) -> PortableStep:
         """A call with these arguments, for another runner: a plan within WebGPU's default limits, whatever
         the tensors' device, and the values that it reads and changes. Nothing runs, and nothing changes.
+
         Raises CompileError if the function cannot be captured, or has effects that only Python can repeat: storing something
         in a Python object, or changing an argument. DTypeError for a dtype that no GPU has.
 

@@ -22,6 +22,7 @@ from .places import is_plain
 
 def exchange(value: Any, kind: type | UnionType, new: Callable[[Any], Any], made: dict[int, Any] | None = None) -> Any:
     """`value` with new(x) for every x of a kind within.
+
     made: the copies of containers encountered so far, by id: with it, a container that occurs twice stays one. Calls that
     share it keep the sharing between their values.
     """
@@ -101,6 +102,7 @@ def _fields(record: Any) -> list[tuple[str, Any]]:
 
 def signature(value: Any, tensors: list[Tensor]) -> Any:
     """The key that must be equal for two calls to share a capture; also collects the tensors in order.
+
     Raises CompileError on a value that cannot be an argument.
     """
     if isinstance(value, Tensor):

@@ -28,6 +28,7 @@ NOT_READ = {list: {"append", "extend", "clear"}, deque: {"append", "extend", "cl
 
 class Watcher:
     """Follows a function while it runs, and records its reads.
+
     snapshot: where they are recorded. asks_which: whether the function may have compared identities of tensors. replaced: places
     whose tensors steps replace, though this one may not.
     """

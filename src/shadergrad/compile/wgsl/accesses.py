@@ -20,6 +20,7 @@ OFFSET_ALIGNMENT = 64  # elements: a binding begins at a multiple of 256 bytes, 
 @dataclass
 class Binding:
     """A buffer of the kernel. `vectorized` once an access reads or writes four elements at a time.
+
     start: the first element that the kernel reads, rounded down; earlier ones are not bound. wide: its elements are read in pairs,
     as 64-bit integers (`Traits.slow_loads`). Halves are stored two per word; shared: different threads write the two halves of a word,
     so words are atomic. octets: halves are declared eight to a vec4<u32>, for threads that load 16 bytes.
@@ -62,6 +63,7 @@ class Binding:
 
 class Accesses:
     """The accesses of one kernel, by number: the placeholder `@3@` in a text stands for the fourth, `@3:value@` for a store of a half.
+
     functions: the library functions that the accesses call. wide: as in Renderer.
     """
 

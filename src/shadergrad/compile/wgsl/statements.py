@@ -27,6 +27,7 @@ def both(conditions: Sequence[str]) -> str:
 
 class Statements:
     """Scopes, and the names that are defined in them.
+
     depth: for each name, the scope in which it is known. vectors: the names of vec4 values.
     """
 

@@ -20,6 +20,7 @@ SLOTS = "xyzw"  # of a vec4
 
 class ProductWriter:
     """The shared state of all parts of the text.
+
     columns: of all results; more than n if all samples share one left operand, because their columns are joined. parts, chunk: of
     the contraction. sums_are_scalars: during accumulation; else they are vec4s of four neighbours. numbers: the names of the operands whose
     tiles are arrays of scalars instead of vec4s, in all multiplications of the kernel.
