@@ -11,7 +11,7 @@ from ..errors import DTypeError
 
 
 def encoded(array: np.ndarray, dtype: DType, device: str) -> np.ndarray:
-    """The elements as shaders want them. Raises DTypeError for a dtype that shaders lack, and for an int64 beyond 32 bits."""
+    """The elements in the encoding of shaders. Raises DTypeError for a dtype that shaders lack, and for an int64 beyond 32 bits."""
     if dtype.wgsl is None:
         raise unsupported(dtype)
     if dtype.is_half:

@@ -27,7 +27,7 @@ MATRIX = 1024  # rows and columns of the product that stands for arithmetic on t
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """Measured ceilings of a device: bytes_per_second of memory, read and written; flops_per_second in float32.
+    """Measured peak rates of a device: bytes_per_second of memory, read and written; flops_per_second in float32.
 
     >>> print(sg.devices.DeviceLimits("mine", 1e9, 2e9))
     mine: 1.0 GB/s, 2 GFLOP/s
@@ -43,7 +43,7 @@ class DeviceLimits:
 
 @lru_cache(maxsize=16)
 def measure_limits(name: str) -> DeviceLimits:
-    """The ceilings of an open device. Raises DeviceError for one that runs no plans of its own."""
+    """The peak rates of an open device. Raises DeviceError for one that runs no plans."""
     device = get_device(name)
     language = device.target.language
     if language == "wgsl":

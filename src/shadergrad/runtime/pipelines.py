@@ -25,7 +25,7 @@ Key = tuple[str, tuple[str, ...]]
 
 @dataclass(eq=False)
 class Pipeline:
-    """A compiled kernel. used: the time, in submissions, at which it was last asked for or run."""
+    """A compiled kernel. used: the time, in submissions, of its last request or run."""
 
     handle: Any
     access: tuple[str, ...]
@@ -34,14 +34,14 @@ class Pipeline:
 
 
 class User(Protocol):
-    """What holds pipelines and can do without: a program. used: when it last ran."""
+    """A holder of pipelines that can release them: a program. used: when it last ran."""
 
     used: int
 
     def pipelines(self) -> Collection[Pipeline]: ...
 
     def unload(self) -> None:
-        """Let go of all pipelines; the next run asks for them again."""
+        """Release all pipelines; the next run requests them again."""
         ...
 
 
@@ -51,10 +51,10 @@ def estimated_bytes(kernel: Kernel, on_cpu: bool) -> int:
 
 
 class PipelineCache:
-    """Pipelines by source and bindings: equal kernels are compiled once. All calls run under the device's lock.
+    """Pipelines by source and bindings: equal kernels are compiled once. All calls are made under the device's lock.
 
-    create: compiles kernels, all or none. users: the programs that there are. limit: bytes, of estimates; what one program needs at once may
-    exceed it. on_cpu: whether the kernels are a CPU's machine code.
+    create: compiles kernels, all or none. users: the existing programs. limit: in estimated bytes; the kernels of one program
+    may exceed it. on_cpu: whether the kernels are a CPU's machine code.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PipelineCache:
         return (kernel.source, kernel.access) in self._kept
 
     def get(self, kernels: Sequence[Kernel], now: int) -> list[Pipeline]:
-        """A pipeline for each kernel of one program, compiled where there is none. now: in submissions."""
+        """A pipeline for each kernel of one program, compiled if necessary. now: in submissions."""
         keys = [(kernel.source, kernel.access) for kernel in kernels]
         missing = {key: kernel for key, kernel in zip(keys, kernels, strict=True) if key not in self._kept}
         if missing:
@@ -91,7 +91,7 @@ class PipelineCache:
         return [self._kept[key] for key in keys]
 
     def _make_room(self, nbytes: int, wanted: set[Key]) -> None:
-        """Let go of the least recently used, but of none that is `wanted`."""
+        """Drop the least recently used, but none that is `wanted`."""
         users = list(self._users)
         for user in users:
             for pipeline in user.pipelines():

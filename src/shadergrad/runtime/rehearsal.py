@@ -26,9 +26,9 @@ FASTER = 0.5  # of the time of the first dispatch, where another device has comp
 
 
 class Rehearsal:
-    """One thread at a time calls.
+    """Called by one thread at a time.
 
-    open_device: opens one more native device. most: threads that compile at once.
+    open_device: opens another native device. most: threads that compile at once.
     """
 
     def __init__(self, open_device: Callable[[], Device], most: int) -> None:
@@ -37,8 +37,9 @@ class Rehearsal:
         self._pays: bool | None = None  # whether a device finds what another one compiled; None until that is known
 
     def run(self, kernels: Iterable[Kernel], threads: Executor) -> None:
-        """Have the driver compile kernels, the longest first, and wait for it. What goes wrong here costs time alone: the
-        device that a kernel is for will say it, too."""
+        """Let the driver compile kernels, the longest first, and wait for it. Errors here only cost time: the
+        device that runs the kernel reports them, too.
+        """
         todo = sorted((k for k in kernels if len(k.source) >= SHORT), key=lambda k: -len(k.source))
         long = sum(len(k.source) >= LONG for k in todo)
         if long < MANY or self._pays is False:
@@ -84,7 +85,7 @@ def _share(kernels: list[Kernel], stages: Iterable[_Stage], threads: Executor) -
 
 
 class _Stage:
-    """A device, with two buffers that suit every kernel: what it reads, and what it writes. One thread at a time calls."""
+    """A device, with two buffers that suit every kernel: its inputs, and its outputs. Called by one thread at a time."""
 
     def __init__(self, native: Device) -> None:
         self._native = native
@@ -107,5 +108,5 @@ class _Stage:
         return seconds
 
     def close(self) -> None:
-        """Let go of the device."""
+        """Release the device."""
         self._native.release([self._reads, self._writes])

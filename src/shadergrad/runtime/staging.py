@@ -36,9 +36,9 @@ SHARE = 1 << 20  # bytes: what a thread copies at least, lest waking it takes lo
 
 
 class Staging:
-    """One mappable buffer, and the status word that its mapping reports to.
+    """One mappable buffer, and the status word to which its mapping reports.
 
-    submission: the last one that uses it. asked: bytes whose mapping was asked for, 0 where none was. held: whether it has bytes that are
+    submission: the last one that uses it. asked: bytes whose mapping was requested, 0 if none. held: whether it has bytes that are
     not submitted yet.
     """
 
@@ -70,16 +70,16 @@ class Ring:
         return self._buffers[0]
 
     def turn(self) -> None:
-        """The one that was used longest ago is the next."""
+        """Advance to the next buffer, the least recently used one."""
         self._buffers.rotate(-1)
 
     def add(self) -> Staging:
-        """A further buffer, which is the next."""
+        """Add a buffer, which becomes the next."""
         self._buffers.appendleft(Staging(self._native.new_status()))
         return self._buffers[0]
 
     def grow(self, staging: Staging, nbytes: int) -> None:
-        """See to it that it holds as many bytes."""
+        """Ensure that the buffers hold that many bytes."""
         if staging.capacity >= nbytes:
             return
         if staging.raw is not None:
@@ -100,9 +100,10 @@ class Uploads:
         self._begun: list[tuple[Staging, Stretch, Any]] = []
 
     def begin(self, buffer: Any, to: int, data: np.ndarray, owner: Any) -> None:
-        """Take in `data`, as in `write`, for byte `to` of a buffer, which gets it with `submit`. Waits for no work of the device's, up to
-        MOST_BEGUN bytes that are under way. owner: of the buffer, which lives until then: after an error nobody may want the bytes, and
-        another tensor must not get them."""
+        """Copy `data`, as in `write`, for byte `to` of a buffer, which gets it with `submit`. Does not wait for the device, up to
+        MOST_BEGUN bytes in flight. owner: of the buffer, kept alive until then, so that after an error no other
+        tensor gets the bytes.
+        """
         view = data.reshape(-1).view(np.uint8)
         try:
             for start in range(0, view.nbytes, CHUNK):
@@ -122,7 +123,7 @@ class Uploads:
             raise
 
     def submit(self) -> None:
-        """Submit what was begun."""
+        """Submit the copies."""
         begun, self._begun = self._begun, []
         if not begun:
             return
@@ -143,11 +144,11 @@ class Uploads:
             raise
 
     def abandon(self) -> list[Any]:
-        """After the device's loss: the raw staging buffers, to be released. This object is of no use any more."""
+        """After the device's loss: returns the raw staging buffers, to be released. The object must not be used afterwards."""
         return self._spoilt + self._ring.raws()
 
     def _spoil(self) -> None:
-        """Take a new ring: a buffer may be left half mapped."""
+        """Use a new ring, because a buffer may be left half mapped."""
         self._spoilt += self._ring.raws()
         self._ring, self._begun = Ring(self._native, UPLOAD_USAGE), []
 
@@ -175,8 +176,9 @@ class Uploads:
 
 
 class HostMemory:
-    """Memory for large arrays that are handed out. What earlier ones have left is taken again, for new pages cost more than
-    copying into them; at most `most` bytes wait for that."""
+    """Memory for large arrays that are returned to users. Freed memory is reused, because new pages cost more than
+    copying into them; at most `most` bytes are kept for reuse.
+    """
 
     def __init__(self, most: int = MOST_LEFT) -> None:
         self._most = most
@@ -203,7 +205,7 @@ class HostMemory:
 
 
 def copy_bytes(into: np.ndarray, source: np.ndarray) -> None:
-    """Copy bytes on the host. One core does not reach what memory does, let alone where pages are new: several share it."""
+    """Copy bytes on the host, with several threads: one core does not saturate the memory, least of all with new pages."""
     threads = min(MOST_THREADS, _cores(), source.nbytes // SHARE)
     if threads < 2:
         into[:] = source
