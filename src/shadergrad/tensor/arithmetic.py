@@ -22,7 +22,7 @@ T = TypeVar("T", bound="ArithmeticTensor")
 
 
 class ArithmeticTensor(ComparisonTensor):
-    """Methods of single elements that calculate: sums, products, quotients, powers, rounding."""
+    """Elementwise arithmetic methods."""
 
     __slots__ = ()
 
@@ -182,7 +182,7 @@ class ArithmeticTensor(ComparisonTensor):
         return self if self.dtype.category < 2 else wrap(make(e.Trunc(), self._node))
 
     def frac(self) -> Self:
-        """What follows the point: self - self.trunc().
+        """The fractional part: self - self.trunc().
 
         >>> x = sg.tensor([1.5, -1.25])
         >>> x.frac()
@@ -219,7 +219,7 @@ class ArithmeticTensor(ComparisonTensor):
         return _floor_divide(self, other)
 
     def remainder(self, other: ArithmeticTensor | Number) -> Self:
-        """What is left of the quotient rounded down, exactly; has the sign of the divisor, as % in Python.
+        """The remainder of floor division, exactly; it has the sign of the divisor, as % in Python.
 
         >>> x = sg.tensor([7.0, -7.0])
         >>> x.remainder(3)
@@ -228,7 +228,7 @@ class ArithmeticTensor(ComparisonTensor):
         return _remainder(self, other)
 
     def fmod(self, other: ArithmeticTensor | Number) -> Self:
-        """What is left of the quotient rounded towards zero, exactly; has the sign of the dividend.
+        """The remainder of division truncated towards zero, exactly; it has the sign of the dividend.
 
         >>> x = sg.tensor([7.0, -7.0])
         >>> x.fmod(3)
@@ -252,7 +252,7 @@ class ArithmeticTensor(ComparisonTensor):
         return apply_reflected("remainder", self, other)
 
     def lerp(self, end: ArithmeticTensor, weight: ArithmeticTensor | Number) -> Self:
-        """self + weight * (end - self), taken from the nearer end, so that a weight of 1 gives `end`.
+        """self + weight * (end - self), computed from the nearer end, so that a weight of 1 gives exactly `end`.
 
         >>> x = sg.tensor([0.0, 10.0])
         >>> x.lerp(sg.tensor([4.0, 20.0]), 0.25)
@@ -367,12 +367,12 @@ def _subtract(a: Any, b: Any) -> Any:
 
 @policy("add_scaled")
 def scaled(a: Any, b: Any, alpha: Number, primitive: Primitive) -> Any:
-    """a + alpha * b, or their difference: of halves rounded once."""
+    """a + alpha * b, or a - alpha * b; halves are rounded once."""
     return binary(primitive, a, b * alpha)
 
 
 def check_alpha(alpha: Number, *values: Any) -> None:
-    """A factor of integers is an integer, and one of numbers no bool."""
+    """Raises if alpha is not an integer for integer tensors, or is a bool for tensors of numbers."""
     if type(alpha) is int:
         return
     factor, *others = ((v.dtype if isinstance(v, TensorBase) else of_scalar(v)).category for v in (alpha, *values))
@@ -406,7 +406,7 @@ def _floor_divide(a: T | Number, b: ArithmeticTensor | Number) -> T:
 
 
 def _floor_of_quotient(a: Any, b: Any) -> Any:
-    """From what the division leaves: the quotient itself may be rounded up to the next integer (as CPython's floats)."""
+    """The floor of a quotient, from its remainder: the quotient itself may be rounded up to the next integer (as in CPython's floats)."""
     rest = wrap(make(e.Fmod(), a._node, b._node))
     quotient = _divide(a - rest, b)
     quotient = where((rest != 0) & ((rest < 0) != (b < 0)), quotient - 1.0, quotient)

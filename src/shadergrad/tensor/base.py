@@ -39,7 +39,7 @@ from .writing import WritableTensor
 
 
 class TensorBase(WritableTensor):
-    """What every tensor is: a value, its history, and other forms of it."""
+    """The base of all tensors: a value, its history, and conversions."""
 
     __slots__ = ()
 
@@ -48,9 +48,9 @@ class TensorBase(WritableTensor):
     ) -> Self:
         """On another device and/or with another dtype: to('webgpu'), to(sg.float64), to('cpu', sg.int32), to(other).
 
-        Gives the tensor itself where nothing changes and `copy` is not set. Gradients go back the way that the value came,
-        also to another device. non_blocking changes nothing. Raises DeviceError for an unknown device, DTypeError for an
-        unknown dtype or one that the device has not, CompileError for another device within a compiled step.
+        Returns the tensor itself if nothing changes and `copy` is not set. Differentiable, also to another device.
+        non_blocking changes nothing. Raises DeviceError for an unknown device, DTypeError for an
+        unknown dtype or one that the device lacks, CompileError for another device within a compiled step.
 
         >>> sg.tensor([1.7, -1.7]).to(sg.int32)
         tensor([ 1, -1])
@@ -111,7 +111,7 @@ class TensorBase(WritableTensor):
         return self.to(dtype=other.dtype)
 
     def clone(self) -> Self:
-        """A copy that the tape runs through: its gradient goes on to self.
+        """A differentiable copy.
 
         >>> x = sg.tensor([1.0, 2.0])
         >>> y = x.clone()
@@ -124,7 +124,7 @@ class TensorBase(WritableTensor):
         return wrap(build.elementwise(word, self._node, neutral))
 
     def contiguous(self) -> Self:
-        """The tensor itself where its elements lie row by row in what it shares, else a copy.
+        """The tensor itself if its elements are row-major and contiguous in its memory, else a copy.
 
         >>> sg.tensor([[1, 2], [3, 4]]).t().contiguous()
         tensor([[1, 3],
@@ -133,15 +133,15 @@ class TensorBase(WritableTensor):
         return self if self._is_row_major() else self._copied()
 
     def _is_row_major(self) -> bool:
-        """Whether the elements lie row by row in what is shared."""
+        """Whether the elements are row-major in shared memory."""
         return lies_row_by_row(self._node.shape, self._strides()[0])
 
     def _copied(self) -> Self:
-        """The value in memory of its own, as clone(), but at no cost: no computation is recorded."""
+        """The value in separate memory, as clone(), but without recording a computation."""
         return wrap(make(Alias(), self._node))
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """The value, its device, whether it is a leaf that requires grad, and attributes that the program set: what pickle keeps.
+        """What pickle stores: the value, its device, whether it is a leaf that requires grad, and custom attributes.
 
         Sharing is not kept.
         """
@@ -152,7 +152,7 @@ class TensorBase(WritableTensor):
 
 
 def _rebuilt(cls: type[Any], array: np.ndarray, dtype: DType, device: str, requires_grad: bool) -> Any:
-    """A tensor that was pickled."""
+    """A tensor from its pickle."""
     result = object.__new__(cls)
     result._adopt(execute.upload(np.asarray(array, dtype.numpy), dtype, resolve_device(device)))
     if requires_grad:
@@ -161,7 +161,7 @@ def _rebuilt(cls: type[Any], array: np.ndarray, dtype: DType, device: str, requi
 
 
 def names_device(value: object) -> bool:
-    """Whether an argument of to() is a device: a text that names no dtype, and the number of a GPU where one stands for 'cuda'."""
+    """Whether an argument of to() is a device: a string that is not a dtype, or the number of a GPU if 'cuda' stands for a device."""
     if isinstance(value, int):
         return not isinstance(value, bool) and has_stand_in("cuda")
     return isinstance(value, str) and not is_dtype_name(value)

@@ -45,7 +45,7 @@ _widening: dict[Shape, tuple[Primitive, Shape, Primitive | None]] = {}  # views 
 
 
 class RaggedError(ShapeError, ArgumentTypeError):
-    """Nested sequences that are no array."""
+    """Nested sequences that do not form an array."""
 
 
 # operations that take a number beyond the range of an integer tensor as that dtype holds it; others refuse it
@@ -60,21 +60,21 @@ def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number)
 
 
 def unsupported(symbol: str, a: Any, b: Any) -> ArgumentTypeError:
-    """The error of an operator between things that it does not take."""
+    """The error of an operator for operands that it does not support."""
     names = " and ".join(f"'{type(v).__name__ if isinstance(v, TensorBase) else type_name(v)}'" for v in (a, b))
     hint = " Hint: sg.tensor(...) makes a Tensor." if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else ""
     return ArgumentTypeError(f"unsupported operand type(s) for {symbol}: {names}.{hint}")
 
 
 def not_ours(symbol: str, a: TensorBase, b: Any) -> Any:
-    """What an operator gives that does not know its right side: classes of users may; of others nothing can come."""
+    """The result of an operator whose right operand is of an unknown class: NotImplemented for users' classes, else an error."""
     if type(b).__module__ in ("builtins", "numpy", "torch"):
         raise unsupported(symbol, a, b)
     return NotImplemented
 
 
 def floating(x: TensorBase) -> Node:
-    """The node of x, as float32 where it is of integers or bools."""
+    """The node of x, cast to float32 if it is of integers or bools."""
     node = x._node
     return node if node.dtype.category >= 2 else cast(node, default_dtype())
 
@@ -115,7 +115,7 @@ def operands(*values: TensorBase | Number, common: bool = True, wraps: bool = Fa
 
 
 def _most_often(left: TensorBase | Number, right: TensorBase | Number) -> list[Node] | None:
-    """The nodes of two tensors of one dtype and device, or of a floating tensor and a plain number; None for others."""
+    """A fast path: the nodes of two tensors of one dtype and device, or of a floating tensor and a plain number; None for others."""
     if isinstance(left, TensorBase) and isinstance(right, TensorBase):
         a, b = left._node, right._node
         if a.dtype is not b.dtype or a.device != b.device or a.dtype.is_complex:
@@ -134,8 +134,7 @@ def _most_often(left: TensorBase | Number, right: TensorBase | Number) -> list[N
 
 
 def _everywhere(value: Any, like: Node) -> Node:
-    """A plain number in every element of a floating shape, as `build.constant` makes it where nobody listens; with the primitives of
-    that shape at hand."""
+    """A number in every element of a floating shape, as `build.constant` makes it if nobody listens, with cached primitives."""
     shape, dtype, device = like.shape, like.dtype, like.device
     if type(value) is int and abs(value) > MOST_EXACT:
         return build.constant(value, dtype, device, shape)
@@ -192,12 +191,12 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
 
 
 def _depth(data: Any) -> int:
-    """How deep lists are nested, along the first elements."""
+    """The nesting depth of lists, along the first elements."""
     return 1 + _depth(data[0]) if isinstance(data, list | tuple) and data else 0
 
 
 def _culprit(data: Any) -> str:
-    """The type, in nested lists, of what is no number, or the whole number that no dtype holds."""
+    """The type, in nested lists, of the first element that is not a number, or the whole number that no dtype holds."""
     if isinstance(data, list | tuple) and data:
         return next(filter(None, map(_culprit, data)), "")
     if isinstance(data, int):

@@ -34,14 +34,14 @@ _classes: set[type[Any]] = set()  # those of OWN that were met
 
 
 class _Unlike(Exception):
-    """An argument that no key tells of."""
+    """An argument that cannot be part of a key."""
 
 
 def composed(function: Callable[P, R], *, gives_views: bool = False, is_patient: bool = False) -> Callable[P, R]:
-    """The function, which remembers what it adds. Where somebody follows what is recorded, it is run.
+    """The function with a cache of the nodes that it adds. While recording is observed, the function itself runs.
 
-    gives_views: results may be views of arguments, for callers who write to neither in place. is_patient: what a first call adds is
-    forgotten, for arguments with numbers that change from call to call.
+    gives_views: results may be views of arguments, for callers that write to neither in place. is_patient: the nodes of a first call are
+    not cached, for arguments with numbers that change from call to call.
     """
     met: set[Any] = set()
     recipes: dict[Any, tuple[Recipe, bool] | None] = {}  # and whether the results are a tuple
@@ -85,7 +85,7 @@ def composed(function: Callable[P, R], *, gives_views: bool = False, is_patient:
 
 
 def _describe(value: Any, inputs: list[Node], first: dict[int, int], key: list[Any]) -> None:
-    """Add what tells of an argument to the key, and its node to the inputs. first: of each node its first place among them, by id."""
+    """Add an argument to the key, and its node to the inputs. first: the first position of each node among them, by id."""
     kind = type(value)
     key.append(kind)
     if kind in _classes or (isinstance(value, TensorBase) and kind.__module__.startswith(OWN)):
@@ -105,13 +105,13 @@ def _describe(value: Any, inputs: list[Node], first: dict[int, int], key: list[A
 
 
 def _is_new(result: Any) -> bool:
-    """Whether a tensor is a view of no other: it was made alone, though views may have been made of it."""
+    """Whether a tensor is not a view of another, though views may have been made of it."""
     shared = result._shared
     return shared is None or (not result._path and not shared.path and shared.tensor() is result)
 
 
 def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node], gives_views: bool) -> tuple[Recipe, bool] | None:
-    """How the results are made of the inputs; nothing where one is no new tensor of its own, or hangs on something else too."""
+    """The recipe of the results from the inputs; None if a result is not a new tensor, or depends on something else."""
     results = result if type(result) is tuple else (result,)
     if not all(type(r) is TensorBase._class and (gives_views or _is_new(r)) for r in results):
         return None

@@ -29,7 +29,7 @@ def apply_operator(method: str, a: Any, b: Any) -> Any:
 
 
 def apply_reflected(method: str, a: Any, b: Any) -> Any:
-    """b ∘ a, for a tensor a and what b could not do itself."""
+    """b ∘ a, for a tensor a and an operand b that does not implement the operator."""
     if isinstance(b, OPERANDS):
         return REFLECTED[method](b, a)
     raise unsupported(OPERATORS[method][0], b, a)

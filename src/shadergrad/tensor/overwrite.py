@@ -22,7 +22,7 @@ def overwrite(whole: Node, axis: int, positions: Node, values: Node) -> Node:
 
 
 def _last(positions: Node, axis: int, size: int) -> Node:
-    """For every place along `axis` which of the positions is the last to name it, counted from 1; 0 where none does."""
+    """For each position along `axis` the number, from 1, of the last value written to it; 0 if there is none."""
     n = positions.shape[axis]
     order = make(ArgSort(axis, False), positions)  # stable: of equal positions the last comes last
     ordered = make(Gather(axis), positions, order)

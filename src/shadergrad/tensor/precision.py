@@ -94,7 +94,7 @@ here = _Here()
 
 
 def follows_policy(function: F, name: str) -> F:
-    """The function, computed in the dtype that its name asks for; the same function for a name that asks for none."""
+    """The function, computed in the dtype that autocast's lists give for its name; the same function if they do not mention it."""
     if name not in EVERY:
         return function
 
@@ -124,7 +124,7 @@ def policy(name: str) -> Callable[[F], F]:
 
 
 def as_now(function: F) -> F:
-    """The function, which runs under the autocast of now whenever it is called."""
+    """The function, which always runs under the autocast settings of this moment."""
     kinds = here.kinds
 
     @functools.wraps(function)
@@ -161,8 +161,9 @@ def _called(function: Callable[..., Any], args: Any, kwargs: Any, cast: Callable
 
 
 def _in_single(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
-    """A composition of halves: in float32, and its floating results rounded once. A dtype that is asked for is that of the operands
-    as well, which are rounded before."""
+    """A composition of halves: computed in float32, with floating results rounded once. A `dtype` argument also applies to the operands,
+    which are rounded first.
+    """
     asked = None if kwargs.get("dtype") is None else parse_dtype(kwargs["dtype"])
     if asked is not None and asked.is_half:
         args, kwargs = [_exchanged(a, lambda t: t.to(dtype=asked)) for a in args], {**kwargs, "dtype": float32}
@@ -236,7 +237,7 @@ def _under_autocast(function: Callable[..., Any], name: str, args: Any, kwargs: 
 
 
 def _composed(function: Callable[..., Any], name: str, args: Any, kwargs: Any, given: list[TensorBase]) -> Any:
-    """What no list of autocast names: computed as without it."""
+    """A function that no list of autocast names: computed without autocast."""
     if name in COMPOSED - OPEN and any(t.dtype.is_half for t in given):
         return _in_single(function, name, args, kwargs)
     if name in OPEN:
@@ -256,7 +257,7 @@ def states_under_autocast(name: str, states: tuple[Any, ...]) -> tuple[Any, ...]
 
 
 def cast_under_autocast(t: TensorBase, dtype: DType) -> TensorBase:
-    """A floating tensor in the dtype that autocast asks for; float64 stays. The cast of a parameter is made once in a context."""
+    """A floating tensor in the dtype of autocast; float64 stays. A parameter is cast once per context."""
     if t.dtype is dtype or t.dtype is float64 or not t.dtype.is_floating_point:
         return t
     casts = here.casts

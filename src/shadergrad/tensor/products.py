@@ -23,7 +23,7 @@ T = TypeVar("T", bound="ProductTensor")
 
 
 class ProductTensor(OrderTensor):
-    """Methods that multiply vectors and matrices, and einsum."""
+    """Products of vectors and matrices, and einsum."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class ProductTensor(OrderTensor):
         return _matmul(self, mat2)
 
     def bmm(self, mat2: ProductTensor) -> Self:
-        """The products of as many matrices, (b, n, k) and (b, k, m): (b, n, m). Raises ShapeError for anything else.
+        """Batched matrix multiplication, (b, n, k) and (b, k, m): (b, n, m). Raises ShapeError for anything else.
 
         >>> sg.ones(2, 1, 3).bmm(sg.ones(2, 3, 1)).shape
         shadergrad.Size([2, 1, 1])
@@ -70,7 +70,7 @@ class ProductTensor(OrderTensor):
         return _matmul(self, mat2)
 
     def dot(self, tensor: ProductTensor) -> Self:
-        """The sum of the products of two vectors (n,), without axes. Raises ShapeError for anything else.
+        """The dot product of two vectors (n,), of shape (). Raises ShapeError for anything else.
 
         >>> sg.tensor([1, 2]).dot(sg.tensor([3, 4]))
         tensor(11)
@@ -124,7 +124,7 @@ class ProductTensor(OrderTensor):
         return self @ vec
 
     def outer(self, vec2: ProductTensor) -> Self:
-        """All products of elements of two vectors, (n,) and (m,): (n, m). Raises ShapeError for anything else.
+        """The outer product of two vectors, (n,) and (m,): (n, m). Raises ShapeError for anything else.
 
         >>> sg.tensor([1, 2]).outer(sg.tensor([3, 4]))
         tensor([[3, 4],
@@ -135,7 +135,7 @@ class ProductTensor(OrderTensor):
         return self.unsqueeze(1) * vec2
 
     def inner(self, other: ProductTensor) -> Self:
-        """Sums of products along the last axes, (..., k) and (..., k); a tensor without axes multiplies. Raises
+        """Sums of products along the last axes, (..., k) and (..., k); with a 0-d tensor, the product. Raises
         ShapeError.
 
         >>> sg.tensor([[1, 2], [3, 4]]).inner(sg.tensor([1, 1]))
@@ -304,7 +304,7 @@ def _parse(equation: str, tensors: list[ProductTensor]) -> tuple[list[str], str]
 
 
 def _diagonals(x: T, labels: str) -> tuple[T, str]:
-    """Repeated labels of one operand reduced to the diagonal."""
+    """The diagonal for repeated labels of one operand."""
     for c in dict.fromkeys(labels):
         while labels.count(c) > 1:
             a = labels.index(c)
@@ -315,7 +315,7 @@ def _diagonals(x: T, labels: str) -> tuple[T, str]:
 
 
 def _contract(a: T, left: str, b: ProductTensor, right: str, needed: set[str]) -> tuple[T, str]:
-    """One batched product: labels of both that are still needed are batch axes, others of both are contracted."""
+    """One batched matrix multiplication: common labels that are still needed are batch axes, other common labels are contracted."""
     for labels, mine in ((left, True), (right, False)):
         alone = [k for k, c in enumerate(labels) if c not in needed and c not in (right if mine else left)]
         if alone and mine:

@@ -36,7 +36,7 @@ tensor({result})"""
 
 
 class RecordTensor(GradientTensor):
-    """A tensor with the public elementwise operations of one operand; integers and bools give float32."""
+    """The public elementwise operations of one operand; integers and bools give float32."""
 
     __slots__ = ()
 

@@ -50,19 +50,19 @@ def moved(node: Node, value: np.ndarray, device: str) -> Node:
 
 
 def computed_on(device: str, node: Node) -> Node | None:
-    """The same computation on another device; None where it has been done, is small, or reads more than a few numbers."""
+    """The same computation on another device; None if it has been done, is small, or reads more than a few numbers."""
     if node.storage is not None or node.size < LARGE or node.requires_grad:
         return None
     return _computed_on(device, node, SMALL)
 
 
 def constant_on(device: str, node: Node) -> Node | None:
-    """The same computation on another device, of constants alone; None where it reads any value."""
+    """The same computation on another device, if it consists of constants; None if it reads any value."""
     return None if node.requires_grad else _computed_on(device, node, 0)
 
 
 def _computed_on(device: str, node: Node, most: int) -> Node | None:
-    """most: elements of values that are copied; None where it reads larger ones."""
+    """most: elements of values that are copied; None if it reads larger ones."""
     order = topological([resolve(node)], lambda n: () if n.storage is not None else tuple(map(resolve, n.inputs)))
     if any(n.storage is not None and n.size > most for n in order):
         return None
