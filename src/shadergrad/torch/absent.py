@@ -42,6 +42,6 @@ def _replace_data_parallel() -> None:
 
 
 def register() -> None:
-    """Replace PyTorch's functions, once; for other devices they do what they did."""
+    """Replace PyTorch's functions, once; for other devices they call the originals."""
     _replace_pinning()
     _replace_data_parallel()

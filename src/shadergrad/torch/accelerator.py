@@ -44,7 +44,7 @@ def _chosen(theirs: Function, ours: Function) -> Function:
 
 
 def get_device_capability(device: Any = None) -> dict[str, Any]:
-    """What PyTorch asks of an accelerator: the dtypes that it computes with."""
+    """The dtypes with which an accelerator computes, in PyTorch's form."""
     dtypes = (
         torch.float32,
         torch.float16,

@@ -24,7 +24,7 @@ def _address_of(cell: Any) -> int:
 
 
 def register() -> None:
-    """Replace PyTorch's two methods, once; for other devices they do what they did."""
+    """Replace PyTorch's two methods, once; for other devices they call the originals."""
     of_tensor, of_storage = torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr
 
     def tensor_address(self: torch.Tensor) -> int:

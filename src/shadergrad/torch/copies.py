@@ -18,7 +18,7 @@ def _replace_pickling() -> None:
     of_tensor = torch.Tensor._reduce_ex_internal
 
     def reduce_internal(self: torch.Tensor, protocol: Any) -> Any:
-        """PyTorch's own: a storage, sizes, strides. It does not ask the storage which values it holds; files.py does."""
+        """PyTorch's own form: a storage, sizes, strides. It does not ask the storage for its values; files.py does."""
         if is_ours(self):
             self.untyped_storage().shown = self.dtype  # type: ignore[attr-defined]
         return of_tensor(self, protocol)

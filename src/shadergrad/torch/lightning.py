@@ -75,7 +75,7 @@ class WebGPUAccelerator(*_bases()):  # type: ignore[misc]
 
     @classmethod
     def register_accelerators(cls, accelerator_registry: Any) -> None:
-        """Nothing: by name, lightning would give the host to its strategy."""
+        """Nothing: if it were registered by name, lightning would use the host."""
 
 
 __all__ = ["WebGPUAccelerator"]

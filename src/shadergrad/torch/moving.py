@@ -17,7 +17,7 @@ Convert = Callable[[Tensor], Tensor]
 
 
 def _moves(module: nn.Module, convert: Convert) -> bool:
-    """Whether the conversion takes the parameters to the device or away from it, tried on a tensor without elements."""
+    """Whether the conversion moves the parameters to the device or away from it, tried on an empty tensor."""
     first = next(module.parameters(), None)
     if first is None or isinstance(first, nn.parameter.UninitializedParameter):
         return False

@@ -75,7 +75,7 @@ def _with_long_positions(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def function_of(name: str) -> Callable[..., Any] | None:
-    """Our function for one of PyTorch's operators; None where none takes the same arguments."""
+    """The shadergrad function for one of PyTorch's operators; None if none takes the same arguments."""
     if not SAME:
         _fill()
     return SAME.get(name)

@@ -57,8 +57,8 @@ MOST_ENTRIES = 20_000
 
 
 class _Recording:
-    """A sequence that is recorded. at: its last entry. beside: what came here before with other numbers. inputs: how many values it took from
-    outside. places: of its values, by the ids of nodes, which are kept, so that no id is another's.
+    """A sequence that is being recorded. at: its last entry. beside: an earlier entry here with other numbers. inputs: how many values it took
+    from outside. places: of its values, by the ids of nodes, which are kept, so that ids stay unique.
     """
 
     def __init__(self, at: Entry) -> None:
@@ -73,12 +73,12 @@ class _Recording:
         self._kept.append(node)
 
     def is_read(self, made: list[Node]) -> bool:
-        """Whether some of these nodes hang on what the sequence computed."""
+        """Whether some of these nodes depend on values that the sequence computed."""
         return any(self.places.get(id(i), -1) >= 0 for node in made for i in node.inputs)
 
 
 class _Tree:
-    """What came before. noted: operators with all before them, by hash. apart: operators that are never recorded. count: of entries."""
+    """The recorded sequences. noted: operators with all before them, by hash. apart: operators that are never recorded. count: of entries."""
 
     def __init__(self) -> None:
         self.roots: dict[Any, Entry] = {}
@@ -87,7 +87,7 @@ class _Tree:
         self.count = 0
 
     def root(self, *what: Any) -> Entry:
-        """The beginning on a device, with a default dtype."""
+        """The first entry for a device and a default dtype."""
         return self.roots.get(what) or self.roots.setdefault(what, Entry(None, 0, 0))
 
     def make_room(self) -> None:
@@ -102,8 +102,8 @@ class _Tree:
 
 
 class _State(threading.local):
-    """Where a thread stands. run: the sequence that it follows; recording: or records; neither: it notes operators, the last `chain`, until
-    the next beginning. inside: an operator is at work, and those that it calls are its own.
+    """The state of a thread. run: the sequence that it replays; recording: the one that it records; neither: it notes operators, the last one
+    `chain`, until the next sequence begins. inside: an operator runs, and the operators that it calls belong to it.
     """
 
     inside: bool = False
@@ -118,7 +118,7 @@ state = _State()
 
 
 def begin() -> None:
-    """End what this thread follows or records, and begin with its next operator."""
+    """End the sequence that this thread replays or records; the next operator begins another."""
     run, state.run, state.recording = state.run, None, None
     if run is not None and not run.is_over:
         run.end()
@@ -130,7 +130,7 @@ def begin() -> None:
 
 
 def flush() -> None:
-    """Begin computing what is alive."""
+    """Start computing all values that are still referenced."""
     run = state.run
     if run is not None and run.cells and not run.is_over:
         run.compute()
@@ -139,7 +139,7 @@ def flush() -> None:
 
 
 def followed(op: Any, kernel: Kernel) -> Kernel:
-    """A kernel, as the dispatcher calls it."""
+    """A kernel, as the dispatcher calls it, with recording and replay."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if state.inside or mode.heard or current.trace is not None or timing.listeners or symbolic_sizes.follows:
@@ -156,7 +156,7 @@ def followed(op: Any, kernel: Kernel) -> Kernel:
 
 
 def _other(op: Any, kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """An operator that no entry stands for."""
+    """Handles an operator that no entry matches."""
     try:
         leaves = leaves_of(in_order(args, kwargs), [])
         key = key_of(op, leaves)
@@ -187,7 +187,7 @@ def _other(op: Any, kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def _recording_from(run: Run) -> _Recording:
-    """What goes on from where a sequence was followed to."""
+    """Continues as a recording at the point up to which a sequence was replayed."""
     recording = _Recording(run.at)
     for place, node in run.end().items():
         recording.note(node, place)
@@ -197,7 +197,7 @@ def _recording_from(run: Run) -> _Recording:
 
 
 def _apart(kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """An operator that runs as it is. Where it reads values on the host, or what is recorded, something new begins."""
+    """Runs an operator that is not recorded. If it reads values on the host, or recorded values, a new sequence begins."""
     recording, downloads = state.recording, execute.downloads
     state.inside = True
     try:
@@ -216,7 +216,7 @@ def _apart(kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any], key: int, chain: int) -> Any:
-    """Run an operator and add what it does to the tree, or its key to those that run apart."""
+    """Run an operator and add its nodes to the tree, or add its key to the operators that are never recorded."""
     recording = state.recording
     assert recording is not None
     alike = recording.at.behind.setdefault(op, [])
@@ -267,7 +267,7 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
 
 
 def _takes_tensors_as_numbers(op: Any, leaves: list[Any]) -> bool:
-    """Whether a tensor of float32 without axes means the same as a number: element by element, beside tensors of float32."""
+    """Whether a 0-d float32 tensor means the same as a number: in elementwise operators, beside float32 tensors."""
     is_elementwise = torch.Tag.pointwise in getattr(op, "tags", ()) or str(op).startswith(
         ("aten._foreach_", "aten._fused_")
     )
@@ -275,7 +275,7 @@ def _takes_tensors_as_numbers(op: Any, leaves: list[Any]) -> bool:
 
 
 def _changed_numbers(twin: Entry, leaves: list[Any]) -> tuple[int, ...]:
-    """Which leaves are numbers that differ from those of an entry, or did before."""
+    """The leaves that are numbers and differ from those of an entry, or did before."""
     if len(leaves) != len(twin.leaves):
         return ()
     return tuple(
@@ -327,13 +327,13 @@ class _Call:
         return Seen(self._place(node), tuple(a.shape), a.stride(), offset_of(a), a.dtype, node.shape, node.dtype)
 
     def undo(self) -> None:
-        """Let the arguments have the values of before, where the operator failed after it had written some."""
+        """Restore the arguments' old values, if the operator failed after it had written some."""
         for _, cell, node in self.cells.values():
             if cell.node is not node:
                 cell.keep(node)
 
     def tell(self, entry: Entry, result: Any, made: list[Node]) -> bool:
-        """Let an entry say what the operator did. False where no entry can."""
+        """Record the operator's actions in an entry. False if they cannot be recorded."""
         for a, e in zip(self.leaves, self.specs, strict=True):
             if type(e) is Seen and (e.shape, e.stride, e.offset) != (tuple(a.shape), a.stride(), a.storage_offset()):
                 return False  # the operator gave its argument another size
@@ -366,13 +366,14 @@ class _Call:
         return True
 
     def _are_alone(self, written: list[int]) -> bool:
-        """Whether no other argument has the value of one that is written: then none can lie over the same memory, now or later, and be read
-        or written after it."""
+        """Whether no other argument has the value of one that is written. Then none can share its memory, now or later, and be read
+        or written after it.
+        """
         taken = [e.place for e in self.specs if type(e) is Seen]
         return all(taken.count(taken[k]) == 1 for k in written)
 
     def _rows(self, ends: list[Node], made: list[Node]) -> list[tuple[Node, Row]] | None:
-        """What the operator added, in order; None where it hangs on something else than its arguments."""
+        """The nodes that the operator added, in order; None if they depend on something else than its arguments."""
         ours = {id(node) for node in made}
         count, added = self.recording.at.count, dict(self.fresh)
         rows: list[tuple[Node, Row]] = []
@@ -393,7 +394,7 @@ class _Call:
         return rows
 
     def _told(self, r: Any, ends: list[Node]) -> Any:
-        """How an entry says a result; None where it cannot."""
+        """An entry's description of a result; None if there is none."""
         if type(r) in PLAIN:
             return Plain(r)
         if type(r) is list or type(r) is tuple:
@@ -413,7 +414,7 @@ class _Call:
 
 
 def _placed(told: Any, places: Iterator[int]) -> Any:
-    """What an entry says of a result, with the places of what the operator computed."""
+    """An entry's description of a result, with the places of the operator's values."""
     if type(told) is Items:
         return Items(tuple([_placed(t, places) for t in told.items]))
     return told._replace(place=next(places)) if type(told) is Given else told

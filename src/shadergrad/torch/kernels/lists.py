@@ -43,7 +43,7 @@ _OVERLOADS = {
 
 
 def _is_plain(columns: list[Any]) -> bool:
-    """Whether arguments are lists of one length, of numbers and of tensors of float32 on the device, row by row."""
+    """Whether arguments are lists of equal length, of numbers and of contiguous float32 tensors on the device."""
     count = len(columns[0])
     for column in columns:
         if len(column) != count:
@@ -58,7 +58,7 @@ def _is_plain(columns: list[Any]) -> bool:
 
 
 def _one_after_another(columns: list[Any]) -> bool:
-    """Whether a tensor that is written is read again for a later one."""
+    """Whether a tensor that is written is read again for a later list element."""
     written: dict[int, int] = {}
     for k, x in enumerate(columns[0]):
         if written.setdefault(id(cell_of(x)), k) != k:
@@ -72,7 +72,7 @@ def _one_after_another(columns: list[Any]) -> bool:
 
 def _kernel(op: Any, function: Function, in_place: bool) -> Function:
     def over_lists(count: int, *given: Any) -> Any:
-        """Lists that stand one behind another."""
+        """The kernel over concatenated lists."""
         return tuple([function(*given[k::count]) for k in range(count)])
 
     whole = composed(over_lists, is_patient=True)
