@@ -58,8 +58,9 @@ class AsComplex(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Reinterpret(Primitive):
-    """Bytes of elements of one dtype as elements of another. Where these are larger or smaller, the last axis becomes shorter
-    or longer."""
+    """The bytes of elements of one dtype as elements of another. If these are larger or smaller, the last axis becomes shorter
+    or longer.
+    """
 
     kind = "host"
     moves = True

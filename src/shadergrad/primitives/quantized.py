@@ -22,10 +22,10 @@ WORD = 32  # bits
 
 @dataclass(frozen=True, eq=False)
 class Dequantize(Primitive):
-    """Words (*, n * bits / 32) of int32, scales (*, groups) and perhaps offsets (*, groups) as float32 (*, n).
+    """Words (*, n * bits / 32) of int32, scales (*, groups) and perhaps offsets (*, groups) to float32 (*, n).
 
-    A word holds 32 / bits codes, from its lowest bits on; groups are equally many neighbours along the last axis. The number of a code is
-    code * scale + offset, and without offsets (code - 2 ** (bits - 1)) * scale.
+    A word holds 32 / bits codes, the first in its lowest bits; groups have equal length along the last axis. The value of a code is
+    code * scale + offset, or without offsets (code - 2 ** (bits - 1)) * scale.
     """
 
     kind = "index"
@@ -35,7 +35,7 @@ class Dequantize(Primitive):
 
     @property
     def codes(self) -> int:
-        """Codes of a word."""
+        """Codes per word."""
         return WORD // self.bits
 
     @property

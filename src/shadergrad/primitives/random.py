@@ -43,7 +43,7 @@ class Threefry(Primitive):
     """key (2,), counters x0 and x1 of one shape, all uint32; gives (2, *shape): both output words, or *shape: one xor the
     other.
 
-    A primitive, for as a composition it would be 120 nodes a draw.
+    A primitive, because the composition would have 120 nodes per draw.
     """
 
     kind = "index"
