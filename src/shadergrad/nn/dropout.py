@@ -27,7 +27,7 @@ class _Dropout(_Applied):
 
 
 class Dropout(_Dropout, function=F.dropout):
-    """Each element 0 with probability p, else scaled by 1 / (1 - p), while training (Srivastava et al., 2014).
+    """Sets each element to 0 with probability p in training, and scales the others by 1 / (1 - p) (Srivastava et al., 2014).
 
     In eval() the identity. The same on every device for the same manual_seed. inplace: the input is overwritten.
     Raises ArgumentError for p outside [0, 1].

@@ -187,7 +187,7 @@ class RNNBase(Module):
         return super().__call__(input, hx)
 
     def _on_packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
-        """Sequences of one length together, so that each ends, and begins backwards, where it does."""
+        """Groups sequences of one length, so that each ends, and begins backwards, at its own end."""
         single = self.mode != "LSTM"
         states = None if hx is None else [hx] if single else list(hx)
         if states is not None and packed.sorted_indices is not None:
@@ -210,7 +210,7 @@ class RNNBase(Module):
         return result, joined[0] if single else tuple(joined)
 
     def flatten_parameters(self) -> None:
-        """Nothing: for programs that call it."""
+        """Does nothing; for compatibility."""
 
     # -- forward
 
@@ -288,7 +288,7 @@ class RNN(RNNBase):
     Of layer k: weight_ih_lk (hidden_size, width of its input), weight_hh_lk (hidden_size, hidden_size), bias_ih_lk and
     bias_hh_lk (hidden_size,), with _reverse for the second direction; all start uniform on +-1/sqrt(hidden_size).
     dropout: between layers, while training. PackedSequence is not there.
-    Raises ArgumentError for another nonlinearity or number of axes, ShapeError where input or h do not fit.
+    Raises ArgumentError for another nonlinearity or number of axes, ShapeError if input or h do not fit.
 
     >>> rnn = nn.RNN(3, 4, num_layers=2)
     >>> output, h = rnn(sg.ones(5, 1, 3))

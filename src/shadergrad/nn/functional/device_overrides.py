@@ -22,13 +22,13 @@ _overridable: set[str] = set()
 
 
 def override(device: str, functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Let `device` compute these functions, by their names, in its own way."""
+    """Register a device's implementations of these functions, by name."""
     assert _overridable.issuperset(functions), f"no overridable functions: {functions.keys() - _overridable}"
     _overrides.update({(device, name): function for name, function in functions.items()})
 
 
 def overridable(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, or the substitute on the device of its first argument."""
+    """The function, or the substitute of the device of its first argument."""
     name = function.__name__
     _overridable.add(name)
 
