@@ -65,7 +65,7 @@ class Epoch:
         return WorkerInfo(number, self._loader.num_workers, _mixed(*self._base, number), self._loader.dataset)
 
     def _in_worker(self, work: Callable[[Any], Any]) -> Callable[[Any, int], Any]:
-        """As the consumer's thread would do it, with random numbers of its own."""
+        """A job as the consumer's thread would run it, with separate random numbers."""
         grad, base = mode.grad, self._base
 
         def run(item: Any, position: int) -> Any:
@@ -182,7 +182,7 @@ def _as_worker(info: WorkerInfo | None) -> Iterator[None]:
 
 
 def _base_of(loader: Any) -> tuple[int, int, int]:
-    """What decides an epoch's random numbers in workers: nothing is drawn for it, so that orders do not depend on workers."""
+    """The base of an epoch's random numbers in workers. Nothing is drawn for it, so that the order of samples does not depend on workers."""
     stream = stream_here() if loader.generator is None else loader.generator.stream
     seed, drawn, _ = stream.at
     return seed, drawn, loader.epochs

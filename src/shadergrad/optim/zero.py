@@ -46,7 +46,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     `consolidate_state_dict(to)`, called by all, gathers the state; state_dict() of process `to` then has all of it, as optimizer_class's own
     has, to be loaded by any number of processes.
 
-    Raises NoGroupError without a process group, OptimizerError for what is no class of optimizers.
+    Raises NoGroupError without a process group, OptimizerError for anything but a class of optimizers.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> model = nn.Linear(2, 1)
@@ -156,7 +156,7 @@ class _Zero(Optimizer):
             self._gathered = {"state": dict(sorted(state.items())), "param_groups": whole["param_groups"]}
 
     def state_dict(self) -> dict[str, Any]:
-        """All of the state. Raises OptimizerError where it was not gathered since the last step."""
+        """All of the state. Raises OptimizerError if it was not gathered since the last step."""
         if self._engine.size == 1:
             return super().state_dict()
         if self._gathered is None:
