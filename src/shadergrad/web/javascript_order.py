@@ -43,7 +43,7 @@ def running_sum(out: View, a: View, back: bool) -> str:
 
 
 def scatter_reduce(out: View, places: View, a: View, axis: int, reduction: str, dtype: str) -> str:
-    """The reductions of those elements that have one place."""
+    """The reductions of all elements with the same position."""
     index = indices(a.shape)
     at = out.at([*index[:axis], f"P[{places.at(index)}]", *index[axis + 1 :]])
     first, term = REDUCED[reduction]

@@ -48,7 +48,7 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def collapsed(views: Sequence[View]) -> list[View]:
-    """The same elements with as few axes as can be: neighbours become one where every view goes on evenly from one to the next."""
+    """The same elements with as few axes as possible: adjacent axes are merged if every view is contiguous across them."""
     shape: list[int] = []
     strides: list[list[int]] = [[] for _ in views]
     for axis, n in enumerate(views[0].shape):

@@ -30,7 +30,7 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
 
     pyodide: an http(s) address of a folder of Pyodide's, by default at jsDelivr; or a folder on this machine, which is copied: then the
     page asks no other host for anything. program: the text that the editor begins with; by default an example.
-    Returns the folder. Raises WebError where the folder of Pyodide is none, or a package of the wheels is not installed.
+    Returns the folder. Raises WebError if the folder of Pyodide is none, or a package of the wheels is not installed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -63,7 +63,7 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
 
 
 def plot(**values: float) -> None:
-    """Draw one more point of each curve: in the playground's chart, or below the cell of a notebook. Elsewhere print the numbers.
+    """Add a point to each curve: in the playground's chart, or below the cell of a notebook. Elsewhere print the numbers.
 
     >>> sg.web.plot(loss=0.25, accuracy=0.9)
     loss 0.25  accuracy 0.9
