@@ -72,7 +72,7 @@ class Reinterpret(Primitive):
         return self.shown(inputs[0].shape), self.dtype
 
     def shown(self, shape: Shape) -> Shape:
-        """The shape of the result. Raises ShapeError where the last axis is no multiple of a larger element."""
+        """The shape of the result. Raises ShapeError if the last axis is no multiple of a larger element."""
         old, new = self.source.itemsize, self.dtype.itemsize
         if old == new:
             return shape

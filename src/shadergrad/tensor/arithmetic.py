@@ -29,7 +29,7 @@ class ArithmeticTensor(ComparisonTensor):
     def add(self, other: ArithmeticTensor | Number, *, alpha: Number = 1) -> Self:
         """self + alpha * other; for bools, or. Shapes broadcast, dtypes are promoted.
 
-        Raises ShapeError where the shapes do not broadcast, DeviceError for tensors on two devices.
+        Raises ShapeError if the shapes do not broadcast, DeviceError for tensors on two devices.
 
         >>> x = sg.tensor([1.0, 2.0])
         >>> x.add(sg.tensor([10.0, 20.0]))
@@ -41,7 +41,7 @@ class ArithmeticTensor(ComparisonTensor):
         return binary(e.Add(), self, other) if alpha == 1 else scaled(self, other, alpha, e.Add())
 
     def sub(self, other: ArithmeticTensor | Number, *, alpha: Number = 1) -> Self:
-        """self - alpha * other. Raises DTypeError for bools, ShapeError where the shapes do not broadcast.
+        """self - alpha * other. Raises DTypeError for bools, ShapeError if the shapes do not broadcast.
 
         >>> x = sg.tensor([5.0, 6.0])
         >>> x.sub(sg.tensor([1.0, 2.0]), alpha=2)
@@ -52,7 +52,7 @@ class ArithmeticTensor(ComparisonTensor):
         return binary(e.Sub(), self, other) if alpha == 1 else scaled(self, other, alpha, e.Sub())
 
     def mul(self, other: ArithmeticTensor | Number) -> Self:
-        """self * other; for bools, and. Raises ShapeError where the shapes do not broadcast.
+        """self * other; for bools, and. Raises ShapeError if the shapes do not broadcast.
 
         >>> x = sg.tensor([[1.0], [2.0]])
         >>> x.mul(3)
@@ -284,7 +284,7 @@ class ArithmeticTensor(ComparisonTensor):
         return self + (product if value == 1 else product * value)
 
     def addcdiv(self, tensor1: ArithmeticTensor, tensor2: ArithmeticTensor, *, value: Number = 1) -> Self:
-        """self + value * tensor1 / tensor2. Raises DTypeError where both are of integers, as PyTorch.
+        """self + value * tensor1 / tensor2. Raises DTypeError if both are of integers, as PyTorch.
 
         >>> x = sg.tensor([1.0, 2.0])
         >>> x.addcdiv(sg.tensor([6.0, 8.0]), sg.tensor([2.0, 4.0]), value=10)

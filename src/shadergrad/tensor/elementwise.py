@@ -299,7 +299,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return where(self.isfinite(), self, where(self.isnan(), float(nan), infinite))
 
     def heaviside(self, values: ElementwiseTensor) -> Self:
-        """0 below 0, 1 above, `values` at 0. No gradient. Raises DTypeError where the dtypes differ.
+        """0 below 0, 1 above, `values` at 0. No gradient. Raises DTypeError if the dtypes differ.
 
         >>> x = sg.tensor([-2.0, 0.0, 3.0])
         >>> x.heaviside(sg.tensor([0.5]))
@@ -387,7 +387,7 @@ class ElementwiseTensor(ArithmeticTensor):
         self, other: ElementwiseTensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
     ) -> Self:
         """Where |self - other| <= atol + rtol * |other|, or both are equal (infinities are; NaN only with equal_nan).
-        Raises DTypeError where the dtypes differ.
+        Raises DTypeError if the dtypes differ.
 
         >>> sg.tensor([1.0, 2.0]).isclose(sg.tensor([1.0 + 1e-6, 2.1]))
         tensor([ True, False])

@@ -49,7 +49,7 @@ def written(view: Any) -> None:
 
 
 def succeed(tensor: Any, storage: Any) -> None:
-    """A tensor that was the last to share a pending value owns it now. A capture knows it already, or gives it back."""
+    """A tensor that was the last to share a pending value owns it now. A capture knows it already, or returns it."""
     if current.trace is None:
         note(tensor)
         if storage._serial in _changed:

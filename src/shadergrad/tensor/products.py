@@ -31,7 +31,7 @@ class ProductTensor(OrderTensor):
         """The product of vectors, matrices, or batches of matrices: (..., n, k) @ (..., k, m) -> (..., n, m).
 
         Batch axes are broadcast; a vector (k,) is a row on the left, a column on the right, and its axis goes. Also a @
-        b. Raises ShapeError for sizes that do not fit, and DTypeError or DeviceError where the two differ.
+        b. Raises ShapeError for sizes that do not fit, and DTypeError or DeviceError if the two differ.
 
         >>> sg.tensor([[1, 2], [3, 4]]) @ sg.tensor([1, 1])
         tensor([3, 7])
@@ -205,7 +205,7 @@ def _added(x: T, product: Any, beta: float, alpha: float, what: str) -> T:
 def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -> T:
     """Contracts the last `dims` axes of a with the first of b, or the axes listed for each: dims=([0], [1]).
 
-    Shape: the other axes of a, then those of b. Raises ShapeError where the contracted sizes differ.
+    Shape: the other axes of a, then those of b. Raises ShapeError if the contracted sizes differ.
 
     >>> sg.tensordot(sg.ones(2, 3), sg.ones(3, 4), 1).shape
     shadergrad.Size([2, 4])
@@ -243,7 +243,7 @@ def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
     """Einstein summation: any equation with letters, '...', repeated letters and an optional '->'.
 
     Operands, of one dtype, are contracted from left to right, two at a time, each time as one batched product. Raises
-    ShapeError for an equation that does not fit them, DTypeError where dtypes differ.
+    ShapeError for an equation that does not fit them, DTypeError if dtypes differ.
 
     >>> sg.einsum("ij,j->i", sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
     tensor([3, 7])

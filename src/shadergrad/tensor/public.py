@@ -104,7 +104,7 @@ class Tensor(NamedTensor):
         return whole._seen_along(path, True)
 
     def copy_(self, source: Tensor | Number) -> Tensor:
-        """Take the values of `source`, broadcast to the shape and cast to the dtype of self. In place; gives self.
+        """Take the values of `source`, broadcast to the shape and cast to the dtype of self. In place; returns self.
 
         They may come from another device. Raises ShapeError for a shape that does not broadcast, AutogradError for a
         leaf that requires grad, outside no_grad.

@@ -307,7 +307,7 @@ class RandomTensor(CountedTensor):
     __slots__ = ()
 
     def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers uniform on [from_, to), in place; gives self.
+        """Fill with numbers uniform on [from_, to), in place; returns self.
 
         >>> x = sg.zeros(4).uniform_(2, 3)
         >>> ((x >= 2) & (x < 3)).all()
@@ -322,7 +322,7 @@ class RandomTensor(CountedTensor):
         return self._update_in_place(drawn, "uniform_")
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with normal numbers of this mean and standard deviation, in place; gives self.
+        """Fill with normal numbers of this mean and standard deviation, in place; returns self.
 
         >>> sg.zeros(2).normal_(mean=3, std=0)
         tensor([3., 3.])

@@ -90,7 +90,7 @@ class ScatterTensor(IndexTensor):
     def index_copy(self, dim: int, index: ScatterTensor, source: ScatterTensor) -> Self:
         """self with the slices of `source` at positions `index`, integers (k,), along `dim`.
 
-        Raises ShapeError where the shapes do not fit, DTypeError where the dtypes differ.
+        Raises ShapeError if the shapes do not fit, DTypeError if the dtypes differ.
 
         >>> x = sg.zeros(3, 2)
         >>> x.index_copy(0, sg.tensor([2]), sg.tensor([[1.0, 2.0]]))

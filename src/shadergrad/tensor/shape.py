@@ -87,7 +87,7 @@ class ShapeTensor(NumericTensor):
         return self._view(lambda x: build.reshape(x, tuple(sizes)))
 
     def reshape_as(self, other: ShapeTensor) -> Self:
-        """The same elements in the shape of `other`. Raises ShapeError where that has another number of elements.
+        """The same elements in the shape of `other`. Raises ShapeError if that has another number of elements.
 
         >>> sg.arange(4).reshape_as(sg.zeros(2, 2))
         tensor([[0, 1],
