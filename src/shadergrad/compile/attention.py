@@ -22,17 +22,17 @@ from ..symbolic_sizes import hint
 from ..target import Target
 from .rewrite import Inputs, Rewriter
 
-SHORT = 512 * 512  # weights of a head that may be kept as a whole
-MOST_WEIGHTS = 1 << 24  # of all heads
-MUCH = 16  # times the multiplications from which a product needs no tiles, from which on composing pays
+SHORT = 512 * 512  # weights of a head that may be stored as a whole
+MOST_WEIGHTS = 1 << 24  # of all heads together
+MUCH = 16  # composing pays from so many times the size from which a multiplication needs no tiles
 
-SMALL = 32  # sequences up to this take the small blocks
+SMALL = 32  # sequences up to this length use the small blocks
 FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
 BACKWARD = (Blocks(32, 64, 128, 16),)
-MANY_BLOCKS = 4  # of keys: with fewer, a dispatch costs more than two products
+MANY_BLOCKS = 4  # blocks of keys: with fewer, a dispatch costs more than two block products
 ENOUGH_WORKGROUPS = 384
-MOST_SHARES = 8  # arrays as large as q that are summed to its gradient
-FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU idles
+MOST_SHARES = 8  # partial gradients as large as q
+FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU is partly idle
 TALL = 64
 
 

@@ -27,14 +27,14 @@ from .groups import behind_reshapes, is_anchor, is_call, is_dot
 from .layouts import has_windows
 from .recorder import Recorder
 
-FEW = 8  # a value is shared by more elements than this: it stays in the caches
-CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
-RECOMPUTED = 40  # those that are recomputed where a large array would be stored beside the one that they are of
+FEW = 8  # a value that more elements share stays in the caches
+CHEAP = 2  # scalar operations that are recomputed instead of stored
+RECOMPUTED = 40  # scalar operations that are recomputed if a large array would otherwise be stored beside its operand
 LARGE = 1 << 16  # elements of a large array
-SMALLER = 16  # an array of rows' scalars is so many times smaller than that of their elements
-FEW_READS = 4  # buffers that a value is computed of again
-READ_OFTEN = 128  # rows that want an element of a window, from which on windows are stored where loads are dear
-DEEPEST = 100  # operations in a chain before its value is stored: rendering recurses along it
+SMALLER = 16  # by how much an array of row scalars is smaller than that of the rows' elements
+FEW_READS = 4  # buffers that a recomputed value reads
+READ_OFTEN = 128  # readers per window element from which on windows are stored if loads are slow
+DEEPEST = 100  # operations in a chain before its value is stored, because rendering is recursive
 
 
 def _count(flat: Index, node: Node) -> int:

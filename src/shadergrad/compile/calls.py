@@ -19,8 +19,8 @@ from . import attention
 Chooses = Callable[[Any, Target, Sequence[Node]], Any]
 """A call, the target and the inputs → plain data for `Call.kernel`, whose text `explain(choices=True)` shows."""
 
-LEAST_TILES = 192  # of a radix sort: fewer leave cores of a large GPU idle
-FEW_TERMS = 4  # of a scattered sum that a thread adds up alone
+LEAST_TILES = 192  # of a radix sort: with fewer, a large GPU is partly idle
+FEW_TERMS = 4  # terms of a scattered sum that one thread adds
 
 
 def options_of(p: Call, target: Target, inputs: Sequence[Node]) -> Any:

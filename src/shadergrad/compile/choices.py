@@ -15,14 +15,14 @@ from typing import Any, Literal, NamedTuple
 
 from ..symbolic_sizes import MARK
 
-QUAD = 4  # elements of a load
-MANY_PLACES = 16  # along k; rows of fewer were slower than their transposes (masked LM, H200)
-FEW_SUMS = 12  # rows and columns of a thread's results of which it can hold four places each
-REGISTERS = 65536  # that the threads of a workgroup share at most
-FEW_ROWS = 4  # of a narrow product
+QUAD = 4  # elements of a vec4 load
+MANY_PLACES = 16  # steps along k; shorter rows were slower than their transposes (masked LM, H200)
+FEW_SUMS = 12  # rows plus columns per thread for which registers can hold four steps each
+REGISTERS = 65536  # registers of a workgroup
+FEW_ROWS = 4  # rows of a narrow multiplication
 SHORTEST_PART = 64
 AHEAD = ("", "loads ahead", "two tiles in turn")
-SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next
+SHORTEST_STEP = 16  # the granularity of split-K parts, so that steps do not cross parts
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,10 @@ def choose(group: Group, target: Target, is_buffer: IsBuffer) -> Choice:
 # -- maps
 
 THREADS = 256
-SMALL = 1 << 18  # with fewer elements, smaller workgroups spread over more cores
+SMALL = 1 << 18  # with fewer elements, smaller workgroups use more cores
 THREADS_SMALL = 64
-SIDE = 32  # of a tile
-TILED_FROM = 1 << 14  # elements of a map
+SIDE = 32  # of a square tile
+TILED_FROM = 1 << 14  # elements of a map from which on transposes go through tiles
 
 
 def _maps(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[MapChoice]:
@@ -95,19 +95,19 @@ def axis_of_rows(flat: Index, sizes: tuple[int, ...]) -> int | None:
 
 MIN_THREADS = 64
 MAX_THREADS = 256
-SHORT_ROW = 16  # elements that one thread reduces by itself
+SHORT_ROW = 16  # elements of a row that one thread reduces
 MANY_ROWS = 2048
 # Where loads are dear, neighbouring threads gain nothing by reading neighbours, and barriers are what takes longest to compile:
 # of so many rows and elements each thread takes a row
 ROWS_ALONE = 128
 ELEMENTS_ALONE = 1 << 16
 THREADS_ALONE = 8
-COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
-A_THREAD = 16  # elements of a row that a thread keeps in registers, where there are many rows
-ROUNDS = 4  # that are written out
-FEW_ROUNDS = 256  # of a thread along a row, which need no thought
-A_ROUND = 1.1  # rounds of loops for a place of a row, those of blocks counted in (wgsl/row.py)
-FEW = 16  # threads of a row whose results are joined in one stage, where every word of workgroup memory is slow
+COLUMNS = 32  # neighbouring rows per workgroup in a strided reduction
+A_THREAD = 16  # elements of a row that a thread keeps in registers, if there are many rows
+ROUNDS = 4  # iterations that are unrolled
+FEW_ROUNDS = 256  # iterations of a thread along a row that are certainly allowed
+A_ROUND = 1.1  # loop iterations per element of a row, including those over blocks (wgsl/row.py)
+FEW = 16  # threads per row whose results are combined in one stage, if workgroup memory is slow
 
 
 def threads_of_rows(group: Group, target: Target) -> int:
@@ -220,13 +220,13 @@ def power_of_two(n: int) -> int:
 
 # A tile takes half a second to compile where workgroup memory is zeroed word by word: products of fewer multiplications take none
 SMALLEST = 1 << 22
-CHEAP = 8  # operations of an element of an operand that may be done again for every few results
-CHEAP_BESIDE_LOADS = 64  # the same where a load takes longer than many operations
-MANY_SUMS = 128  # of a thread, with which it multiplies more often than it reads
-ENOUGH_SUMS = 64  # of a thread, whose registers are not worth sparing
-MANY_TILES = 2048  # above which they are taken in stripes
-SHORT_STEP = 8  # up to which steps load without asking whether there is a next one
-HALF_BANKS = 4  # so many neighbours along k, stored side by side, meet in half of the banks
+CHEAP = 8  # operations per element of an operand that may be recomputed for every few results
+CHEAP_BESIDE_LOADS = 64  # the same if a load takes longer than many operations
+MANY_SUMS = 128  # accumulators per thread with which it computes longer than it loads
+ENOUGH_SUMS = 64  # accumulators per thread above which saving registers does not pay
+MANY_TILES = 2048  # above which tiles are numbered in stripes
+SHORT_STEP = 8  # the longest step that loads without testing for a next one
+HALF_BANKS = 4  # neighbours along k whose adjacent stores use half of the banks
 
 
 def _dots(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[DotChoice]:

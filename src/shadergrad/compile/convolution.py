@@ -262,7 +262,7 @@ def _unturned(r: Rewriter, w: Node) -> tuple[Node, bool]:
     return w, False
 
 
-MOST_TERMS = 32  # products that make an element of the result, in a convolution that is a map
+MOST_TERMS = 32  # multiply-adds per element of the result, for a convolution that becomes a map
 
 
 def depthwise_to_map(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:

@@ -14,7 +14,7 @@ from ..target import Costs
 from .choices import Tile
 from .products import Product
 
-LARGEST = 128 * 128  # results of a workgroup, of which a core has room for two
+LARGEST = 128 * 128  # results of a workgroup, of which a core can run two
 
 
 def seconds_of(tile: Tile, batch: int, m: int, n: int, k: int, costs: Costs) -> float:

@@ -32,7 +32,7 @@ from .groups import (
 from .precedence import Precedence
 from .recorder import Recorder
 
-LITTLE = 1 << 16  # elements of rows that are reduced together with others that have nothing to do with them
+LITTLE = 1 << 16  # elements of rows: smaller reductions are fused with unrelated ones
 
 
 def _of_other_size(written: int, read: int) -> Refusal:

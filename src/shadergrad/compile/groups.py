@@ -17,7 +17,7 @@ from ..symbolic_sizes import form, hint
 from .choices import Tile
 from .recorder import Recorder
 
-LONG_ROW = 8192  # rows longer than this are not fused with maps over their elements unless there are many rows
+LONG_ROW = 8192  # longer rows are not fused with maps over their elements unless there are many rows
 MANY_ROWS = 256
 
 

@@ -20,12 +20,12 @@ from .estimate import seconds_beside, seconds_busy
 from .products import Product
 from .tiles import MOST_FETCHED, SHAPES, fits, measured_beside, tile_of
 
-FULL = 3  # workgroups a core of a product that needs no other beside it
-MOST = 1 << 30  # multiplications; of more, the idle time at begin and end does not count
+FULL = 3  # workgroups per core from which on a multiplication needs no other beside it
+MOST = 1 << 30  # multiply-adds; in larger ones the idle time at start and end does not matter
 # both gradients of a convolution at points (primitives/winograd.py) are faster together (H200, 2026-11-23), large as they are
 MOST_AT_POINTS = 1 << 31
-STEPS = (8, 16)  # longer ones were slower beside others
-GAIN = 0.95  # of the time one after another that they may take together
+STEPS = (8, 16)  # longer steps were slower beside others
+GAIN = 0.95  # the largest share of the sequential time that the common dispatch may take
 
 Chosen = tuple[tuple[Product, Tile], ...]  # in the order in which they begin
 

@@ -20,14 +20,14 @@ from .products import Product
 from .rewrite import Inputs, Rewriter
 from .tiles import bounded, chunk_of
 
-MOST_INDEX = 2**31 - 1  # of an i32
-SPLIT_FROM = 4096  # elements a reduction must have more than before it is worth a second pass
-SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass
+MOST_INDEX = 2**31 - 1  # the largest i32
+SPLIT_FROM = 4096  # elements per reduction above which a second pass pays
+SPLIT_OUTPUTS = 2048  # with more results, one pass occupies all cores
 SPLIT_PARTS = 512
-ENOUGH_ROWS = 512  # rows, each a workgroup's, that keep every core at work however long they are
-SPLIT_COLUMNS_FROM = 1024  # as SPLIT_FROM, of sums down columns: a workgroup has 32 of them, with 8 threads each
-ENOUGH_COLUMNS = 16384  # columns, or parts of columns, that keep every core at work
-SHORT_WINDOWS = 32  # elements of all windows of an output: one thread adds them up by itself
+ENOUGH_ROWS = 512  # rows, one per workgroup, that occupy all cores regardless of their length
+SPLIT_COLUMNS_FROM = 1024  # like SPLIT_FROM, for sums down columns: a workgroup has 32 columns, with 8 threads each
+ENOUGH_COLUMNS = 16384  # columns, or parts of columns, that occupy all cores
+SHORT_WINDOWS = 32  # elements in all windows of an output that one thread adds
 
 
 def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:

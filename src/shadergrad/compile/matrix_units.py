@@ -22,13 +22,13 @@ from .layouts import IndexOf, IsBuffer, OperandIndex, has_windows, reads_quads
 from .products import Product
 from .puller import LANES, lane_variable
 
-OCTET = 8  # halves of 16 bytes
-LEAST = 32  # rows, columns and places of a product
-SMALLEST = 1 << 21  # multiplications
-PADDING = OCTET  # halves between rows, which then begin in different banks
-JOINED = (32, 16)  # columns of sums that go through workgroup memory at a time
-MANY_TILES = 512  # above which they are taken in stripes
-ALONE = 1.4  # relative time of a workgroup that has a core to itself, where two fit
+OCTET = 8  # halves in 16 bytes
+LEAST = 32  # the smallest m, n and k of a multiplication
+SMALLEST = 1 << 21  # multiply-adds of the smallest multiplication
+PADDING = OCTET  # halves between rows, so that they start in different banks
+JOINED = (32, 16)  # columns of sums that pass through workgroup memory at a time
+MANY_TILES = 512  # above which tiles are numbered in stripes
+ALONE = 1.4  # relative time of a workgroup that has a core to itself, if two fit
 
 
 class Candidate(NamedTuple):
@@ -56,9 +56,9 @@ TILES = (
     Candidate(64, 64, 16, 2, 2, 2.5, 2),
 )
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-STEP = 64  # places that the parts of a contraction are a multiple of
-RATE = 0.96e12  # multiplications of a core in a second, by the first tile
-SUBGROUPS = 4  # of a workgroup that may share a dispatch with others
+STEP = 64  # the granularity of split-K parts
+RATE = 0.96e12  # multiply-adds per second of a core, with the first tile
+SUBGROUPS = 4  # per workgroup, if it may share a dispatch with others
 
 
 def choice_of(

@@ -20,7 +20,7 @@ from .rewrite import Inputs, Rewriter
 # what it takes to sort by a digit, to sort blocks and to merge, in dispatches of a digit (H200)
 DIGIT, BLOCKS, MERGE = 3, 2, 2
 ALL_PAIRS = 1 << 20  # comparisons up to which a sort, or a scattered sum, is two plain kernels: fewer dispatches
-ALL_PLACES = 32  # places up to which a scattered sum reads every source for every one
+ALL_PLACES = 32  # positions up to which a scattered sum reads every source for each of them
 
 
 def sorted_rows(r: Rewriter, x: Node, descending: bool, bits: int = 32) -> Node:

@@ -31,10 +31,10 @@ from ..plan import FORMAT, Plan
 from ..system.private_files import PrivateFiles, make_room
 from ..target import Target
 
-MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
-FEWEST_NODES = 64  # what is smaller is compiled faster than it is found
+MOST_BYTES = 256 << 20  # of all files; beyond it the least recently used are deleted
+FEWEST_NODES = 64  # smaller graphs compile faster than a look-up takes
 PACKAGE = Path(__file__).parents[1]
-TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py", "explanation.py")  # what a plan is made by
+TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py", "explanation.py")  # on which plans depend
 
 
 class CacheWarning(UserWarning):

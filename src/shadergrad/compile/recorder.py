@@ -11,7 +11,7 @@ from ..primitives.elementwise import Elementwise
 from .elements import element_rule, needs_check
 from .puller import Indices, Puller
 
-UNKNOWN = "?"  # the names of positions that are data begin so
+UNKNOWN = "?"  # the first character of names of positions that come from data
 
 
 class Recorder(Puller):

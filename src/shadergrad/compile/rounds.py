@@ -16,7 +16,7 @@ from functools import lru_cache
 from ..errors import CompileError
 from ..symbolic_sizes import MARK
 
-MOST_ROUNDS = 60000  # of all loops of an invocation: a little below the least that is known
+MOST_ROUNDS = 60000  # iterations of all loops of an invocation: slightly below the smallest known limit
 
 # loops that end when data says so, by what identifies them, and the most rounds that they make
 OF_DATA = {

@@ -29,10 +29,10 @@ from .precedence import Precedence
 from .products import Product
 from .tiles import tile_of
 
-LITTLE = 1 << 20  # elements of what is kept for a kernel that runs later than it might
-LARGE = 1 << 20  # elements of maps that share a dispatch where they read the same
-MOST_BESIDE = 64 << 20  # bytes that two calls of a level may make, whatever else takes memory
-PATIENCE = 4  # levels that a kernel waits for another with which it shares a dispatch
+LITTLE = 1 << 20  # elements that are kept alive for a kernel that is delayed
+LARGE = 1 << 20  # elements of maps that share a dispatch if they have the same operands
+MOST_BESIDE = 64 << 20  # bytes that two calls of a level may always allocate
+PATIENCE = 4  # levels by which a kernel may be delayed to share a dispatch
 
 
 @dataclass

@@ -33,17 +33,17 @@ SHAPES = (  # bm, bn, tm, tn
     (16, 16, 4, 4),
     (4, 256, 4, 4),
 )
-SLICED = (Tile(32, 32, 64, 4, 4, 1, 4), Tile(32, 32, 128, 8, 4, 1, 8))  # for few results
+SLICED = (Tile(32, 32, 64, 4, 4, 1, 4), Tile(32, 32, 128, 8, 4, 1, 8))  # tiles with slices, for few results
 STEPS = (8, 16, 32)
 LONGEST_STEP = 40
-LONGEST_SLICED = 1024  # contraction: longer ones, as of weights' gradients, are better cut and put beside others
-MOST_FETCHED = 28  # with more, registers spill
+LONGEST_SLICED = 1024  # contraction: longer ones, as of weight gradients, are better split and put beside others
+MOST_FETCHED = 28  # elements per thread; with more, registers spill
 PARTS = (*range(2, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8), *range(144, 257, 16))
 # Browsers zero workgroup memory as each workgroup starts, SwiftShader word by word in every thread: products of fewer
 # multiplications than this take the shortest steps there (a GPU does not notice; large ones lose up to a seventh by it)
 SMALL = 1 << 24
-COLUMNS = 256  # of a narrow product's workgroup
-NEAR = 0.35  # how far sizes may be from those that were measured, as a sum of logarithms to base 2
+COLUMNS = 256  # of a narrow multiplication's workgroup
+NEAR = 0.35  # the largest distance of sizes from measured ones, as a sum of base-2 logarithms
 
 # Tiles of threads that share loads: a load serves as many multiplications as a thread has results down, or across. Each row is loaded
 # by one of so many threads, which must be of one subgroup
@@ -52,10 +52,10 @@ SHUFFLED = tuple(Tile(tm, SHARED_BY * tn, 1, tm, tn) for tm, tn in ((32, 8), (16
 # Multiplications that take as long there as an element of the left operand, of the right one by itself, with three others of its row,
 # and with three others along the contraction; and as it takes the driver to compile a result of a thread, divided among some eight runs
 LEFT, SINGLE, IN_QUAD, ALONG, WRITTEN = 2.5, 28, 10, 6, 300_000
-LEAST_OF_ROW = 8  # columns of a thread: fewer of a row, which lies in memory by itself, take no less
-LONGEST_WALK = 131072  # places along a contraction that a thread takes, at least eight a round
-LONGEST_STEP_BY_STEP = 32768  # the same where a round may take one
-LONGEST_SUM = 1024  # of such products, for the error's sake
+LEAST_OF_ROW = 8  # columns per thread; fewer take as long, if a row is contiguous in memory
+LONGEST_WALK = 131072  # steps along a contraction per thread, with at least eight per iteration
+LONGEST_STEP_BY_STEP = 32768  # the same if an iteration may take a single step
+LONGEST_SUM = 1024  # terms of such multiplications, to bound the rounding error
 DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 
 
@@ -287,7 +287,7 @@ TUNED = (  # tiles that tuning tries besides those of SHAPES
     Tile(192, 96, 16, 8, 12, 1, 2),
     Tile(128, 96, 32, 8, 12, 1, 2),
 )
-WORTH_TRYING = 2  # times the least estimated seconds
+WORTH_TRYING = 2  # times the smallest estimated time
 MOST_TRIED = 40
 
 

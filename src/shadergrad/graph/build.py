@@ -186,7 +186,7 @@ sum_over, dot, conjugate, cat = recorded.sum, recorded.dot, recorded.conjugate, 
 
 # -- halves: only casts, and primitives that move elements, see float16 and bfloat16 (docs/decisions/0029)
 
-UNROUNDED = ("mul", "div")  # PyTorch takes a Python number beside a half as it is there, in float32
+UNROUNDED = ("mul", "div")  # operations in which PyTorch uses a Python number beside a half as float32
 
 
 def in_single(primitive: Primitive, inputs: tuple[Node, ...], dtype: DType) -> Node:

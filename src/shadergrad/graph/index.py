@@ -298,7 +298,7 @@ def _reshape_index(index: tuple[Index, ...], shape: tuple[int, ...], source: tup
     return tuple(result)
 
 
-MOST = 2**31 - 1  # of an i32
+MOST = 2**31 - 1  # the largest i32
 
 
 def render(x: Index, name: Callable[[str], str] = lambda n: n) -> str:

@@ -18,7 +18,7 @@ from .leaves import STORED, Stored, Variable
 from .origin import Origins, Spot, users_line
 from .primitive import Primitive, Shape
 
-MOST_AXES = 32  # of a tensor: NumPy's iterators, which the cpu device runs on, take no more
+MOST_AXES = 32  # of a tensor: the limit of NumPy's iterators, on which the cpu device runs
 
 
 class _Mode(threading.local):

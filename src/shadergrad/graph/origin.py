@@ -18,7 +18,7 @@ from ..cpython import first_outwards, frame_of_caller, instruction_at, line_at
 from ..explanation import NOWHERE, Origin, Phase
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-WRAPPER = "_orig_mod"  # what a compiled module calls the one that it is of
+WRAPPER = "_orig_mod"  # the attribute under which a compiled module holds the original
 _numbers = count(1)
 
 

@@ -18,7 +18,7 @@ from .leaves import Variable
 from .node import Node
 
 MOST_PASSES = 128
-MOST_NODES = 1 << 17  # of all tapes that are kept, twice of those with a pass, which is about as long
+MOST_NODES = 1 << 17  # of all cached tapes; a tape with its pass counts twice, because the pass is about as long
 
 
 class Tape:

@@ -27,7 +27,7 @@ from .attention_tiles import (
 from .attention_writer import PREAMBLE, Writer, scale_text
 from .call import CallKernel
 
-JOINED = 256  # vec4s of the gradients that a workgroup adds up
+JOINED = 256  # vec4s of the gradients that a workgroup adds
 
 
 def forward(p: Problem, layouts: Sequence[Layout], logs: bool, choice: AttentionChoice) -> CallKernel:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ..graph.floats import float_text
 from .attention_tiles import LANES, AttentionChoice, Layout, Load, Problem, Tile, kept_from
 
-UNROLL = 8  # steps of a contraction that are written out
+UNROLL = 8  # steps of a contraction that are unrolled
 
 PREAMBLE = """
 fn of_bits(bits: u32) -> f32 { return bitcast<f32>(bits); }

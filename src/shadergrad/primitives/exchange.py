@@ -14,7 +14,7 @@ import numpy as np
 from ..graph.node import Node, make
 from ..graph.primitive import Primitive, Shape
 
-BACKWARDS = 1 << 20  # gradients come in the opposite order
+BACKWARDS = 1 << 20  # gradients are exchanged in the opposite order
 
 
 class Channel(Protocol):

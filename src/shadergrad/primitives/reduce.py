@@ -15,8 +15,8 @@ from ..graph import node as nodes
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape, named
 
-FEW = 16  # elements a result, as of pooling windows: NumPy is faster over many results than along few elements
-ONE_BY_ONE = 256  # terms that NumPy may add one after the other in float32
+FEW = 16  # elements per result, as in pooling windows: NumPy is faster over many results than along few elements
+ONE_BY_ONE = 256  # terms that NumPy may add sequentially in float32
 
 
 @dataclass(frozen=True, eq=False)

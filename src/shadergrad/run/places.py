@@ -19,7 +19,7 @@ import numpy as np
 from ..tensor import Tensor
 
 MISSING = type("Missing", (), {"__repr__": lambda self: "nothing"})()
-LARGEST = 1000  # elements that are compared; of what has more, the number alone
+LARGEST = 1000  # elements that are compared; of larger containers only the length
 
 
 class Slots:

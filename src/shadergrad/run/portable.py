@@ -22,9 +22,9 @@ from .replay import GradSlot, Replay
 State = dict[tuple[str, str], np.ndarray]  # by role and name
 Known = dict[int, Label]  # labels of values, by the identity of their memory
 
-TRAINING_FLAG = "_training"  # what train() and eval() leave in modules; the plan has it in its kernels
-FORMAT = 1  # of the document for other runners
-MOST_NAMES = 8  # in an error
+TRAINING_FLAG = "_training"  # set by train() and eval(); the kernels of the plan depend on it
+FORMAT = 1  # version of the document for other runners
+MOST_NAMES = 8  # listed in an error
 
 
 class PortableStep:

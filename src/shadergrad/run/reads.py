@@ -16,7 +16,7 @@ from ..cpython import Instruction, instructions_of
 TARGET, STORE, ALIAS, WHICH, CALL, VALUE = range(6)
 # it is replaced, something is put into it, it is given a name, it is asked which object it is, its method is called, anything else
 
-OF_ONE = {"vars": "__dict__", "len": "__len__", "type": "__class__"}  # functions of one argument that read this of it
+OF_ONE = {"vars": "__dict__", "len": "__len__", "type": "__class__"}  # functions, and the attribute that they read
 LOADS = ("global", "free", "local", "attribute", "constant", "other")  # kinds of instructions that may load a name
 
 

@@ -11,7 +11,7 @@ from ..graph.node import Node
 from ..tensor import Tensor
 from .trees import leaves_of, tensors_in
 
-OF_BUFFERS = {"persistent"}  # which nn.Buffer sets itself
+OF_BUFFERS = {"persistent"}  # attributes that nn.Buffer sets itself
 
 
 def refuse_marks(before: list[dict[str, Any]], given: list[Tensor], result: Any, left: Any, began: int) -> None:

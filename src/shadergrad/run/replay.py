@@ -29,7 +29,7 @@ from .python_state import PlaceSlot, PythonState
 from .trees import containers_in, exchange
 
 NO_VALUE = object()  # in place of a storage, until a run gives one
-STORAGE_HOLDERS = 2  # of a gradient's storage: its node and `into`
+STORAGE_HOLDERS = 2  # references to a gradient's storage: its node and `into`
 FLAGS = {
     "version": "a hyperparameter of {} changed",
     "_training": "the training flag of {} changed",
@@ -38,9 +38,9 @@ FLAGS = {
     "_held_state": "the state of {} holds other tensors",
     "_step_hooks": "the hooks of {} changed",
 }
-NODE_HOLDERS = 1  # of a gradient's node: its tensor
+NODE_HOLDERS = 1  # references to a gradient's node: its tensor
 MINE = 1 + cpython.ASKING  # references to a tensor's node: the tensor's
-IN_USE = 2 + cpython.ASKING  # to its memory: the node's and that of the list of inputs
+IN_USE = 2 + cpython.ASKING  # references to its memory: the node's and that of the list of inputs
 
 
 class GradSlot:

@@ -18,7 +18,7 @@ from ..symbolic_sizes import varying
 from ..tensor import Tensor
 from ..tensor.axes import check_axis
 
-MOST_PATTERNS = 64  # kinds of arguments that a step remembers sizes of
+MOST_PATTERNS = 64  # kinds of arguments whose sizes a step remembers
 
 Axis = tuple[int, int]  # number of an argument, axis of it
 _numbers = itertools.count(1)

@@ -20,7 +20,7 @@ from .users_code import is_users
 LARGEST_WATCHED = (
     100_000  # items of a dict that are all looked at for changes; of what has more, those that the code names
 )
-PASSED = frozenset({"_unguarded"})  # of modules: not the user's
+PASSED = frozenset({"_unguarded"})  # attributes of modules that are not the user's
 
 
 class Snapshot:

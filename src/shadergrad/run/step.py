@@ -36,14 +36,14 @@ from .trees import containers_in, has_gradient, layout_of, marks_of, signature, 
 from .users_code import users_traceback
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
-R = TypeVar("R")  # what it gives
+R = TypeVar("R")  # its result
 
 MOST_VALUES = (
     8  # captures that differ only in numbers among the arguments, or in Python state: each holds gradients of its own
 )
-MOST_CAPTURES = 64  # that one step keeps
+MOST_CAPTURES = 64  # per step
 WARNED_AT = 8  # captures
-CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that one step keeps
+CAPTURE_BYTES = execute.PROGRAM_BYTES  # host memory for the captures of one step
 
 
 class CompiledStep(Generic[P, R]):

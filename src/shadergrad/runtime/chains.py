@@ -28,9 +28,9 @@ Operation = tuple[Any, Rows, Rows]  # a primitive or a Chain, the rows that it r
 
 # Elements of one operand that are worked on at a time, at most: more leave the caches
 BLOCK = 1 << 17
-FEWEST = 1 << 16  # elements of a shape that are worth it
-LONGEST_ROW = 1 << 16  # a block is whole rows
-FREE = ("Reshape", "Permute", "Expand")  # views, without work, and without memory of their own
+FEWEST = 1 << 16  # elements of a shape for which a chain pays
+LONGEST_ROW = 1 << 16  # elements, because a block is whole rows
+FREE = ("Reshape", "Permute", "Expand")  # views that cost neither time nor memory
 
 
 def fold(operations: Iterable[Operation]) -> tuple[dict[int, np.ndarray], list[Operation]]:

@@ -33,8 +33,8 @@ from .native_cpu import Native
 from .native_operations import operation_of
 from .threads import pool
 
-COMES_AGAIN = 2  # the run of a program in which it is compiled
-LITTLE_COMES_AGAIN = 32  # the same of one that NumPy runs in less time than machine code takes to load
+COMES_AGAIN = 2  # the run in which a program is compiled
+LITTLE_COMES_AGAIN = 32  # the same for a program that NumPy runs in less time than machine code takes to load
 MANY, LARGE = 48, 1 << 14  # operations, or elements of an array, that are no little
 MOST_OF_SMALL = (
     2000  # operations on small arrays, as of a sampler's unrolled loop: compiling more takes many seconds, and is left

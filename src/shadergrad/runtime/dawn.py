@@ -31,8 +31,8 @@ TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia", "use_vulkan_memor
 # Of a device: kernels are bounded by construction, and times are wanted to the nanosecond.
 UNCHECKED = ("disable_robustness",)
 COARSE = ("timestamp_quantization",)
-BACKENDS = ("Vulkan", "Metal", "D3D12", "D3D11")  # there is also one that does nothing
-WAIT = 100_000_000  # nanoseconds, so that a Ctrl-C comes through
+BACKENDS = ("Vulkan", "Metal", "D3D12", "D3D11")  # without Dawn's null backend
+WAIT = 100_000_000  # nanoseconds between checks for Ctrl-C
 MATRICES = "chromium-experimental-subgroup-matrix"
 
 

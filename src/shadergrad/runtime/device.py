@@ -24,7 +24,7 @@ from ..plan import Kernel, Plan
 from ..system import interrupts
 from ..target import Target
 
-LARGE = 1 << 20  # bytes from which on it is remembered who made a storage
+LARGE = 1 << 20  # bytes from which on a storage records the line that made it
 
 
 class Storage:

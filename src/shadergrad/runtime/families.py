@@ -30,16 +30,16 @@ from ..errors import CompileError
 from ..plan import Kernel
 from ..symbolic_sizes import MARK
 
-MOST_TEXTS = 2048  # texts without their numbers
-MOST_ALIKE = 16  # kernels kept of one text
-MOST_NUMBERS = 2048  # that one kernel reads: 8 KiB, of the 64 that any device binds
+MOST_TEXTS = 2048  # sources without their numbers
+MOST_ALIKE = 16  # kernels kept per source
+MOST_NUMBERS = 2048  # that one kernel reads: 8 KiB of the 64 KiB that any device binds
 NAME = "sg_sizes"
 ENTRY = "\nfn main("
 CLOSED = {"0.0", "1.0"}
 
-MANY_PLANS = 8  # with other numbers in a text; a model's layers of several widths lie in one plan, and stay as they are
+MANY_PLANS = 8  # with other numbers in a source. A model's layers of several widths are in one plan, and keep constants
 MOST_OUTLINES = 1 << 13
-UNCOMPILED = -1  # the family of plans that belong to no compiled step
+UNCOMPILED = -1  # the family of plans outside of compiled steps
 DIGITS = b"0123456789."
 
 MANY, LONG = 8, 2_000  # products of a large plan that have more characters than that

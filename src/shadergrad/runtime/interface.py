@@ -26,9 +26,9 @@ QUERY_USAGE = QUERY_RESOLVE | COPY_SRC
 Command = tuple[Any, Any, int, int, int]  # pipeline, bind group, workgroups x, y, z
 Copy = tuple[Any, Any, int]  # source, destination, bytes
 Stretch = tuple[Any, int, Any, int, int]  # source, from its byte, destination, to its byte, bytes
-MOST_OPERATIONS = 16_000_000_000  # of runs that share a submission: some 10 milliseconds of a weak GPU
+MOST_OPERATIONS = 16_000_000_000  # of runs that share a submission: some 10 milliseconds on a weak GPU
 SOON_TOGETHER = 8  # runs in one submission, soon after a wait
-MOST_TOGETHER = 32  # and after many that nobody waited for
+MOST_TOGETHER = 32  # the same after many runs without a wait
 
 
 class NativeError(Exception):

@@ -19,10 +19,10 @@ from .device import Device, get_device
 
 COPIED = 1 << 24  # floats: 64 MiB, more than caches hold
 THREADS = 256
-CHAINS = 8  # vec4 sums of a thread that do not wait for each other
+CHAINS = 8  # independent vec4 accumulators per thread
 MOST_REPEATS = 1 << 14
-ROUNDS = 3  # of which the fastest counts
-MATRIX = 1024  # rows and columns of the product that stands for arithmetic on the host
+ROUNDS = 3  # repetitions, of which the fastest counts
+MATRIX = 1024  # rows and columns of the matrix multiplication that measures arithmetic on the host
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ..plan import format_bytes, round_up
 GRANULARITY = 256  # bytes: the smallest buffer, and the strictest offset alignment of the portable profile
 BINDING_GRANULARITY = 16  # bytes: bound ranges are rounded up to whole vec4s, so every buffer must be too
 STEPS_PER_OCTAVE = 8  # size classes between two powers of two: at most 1/8 of a buffer is wasted
-SMALL = 4096  # bytes: for so few no bundle is broken up, whose program would bind all its buffers anew
+SMALL = 4096  # bytes: for smaller requests no bundle is broken up, because its program would make all bind groups again
 LARGE, STEPS_OF_LARGE = 1 << 24, 128  # of larger buffers at most 1/128
 
 _serials = count(1)

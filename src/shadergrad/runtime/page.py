@@ -42,7 +42,7 @@ from .targets import PORTABLE_LIMITS
 
 NAME = "page"
 PACKAGE = "pyodide"
-LARGE = 1 << 22  # bytes of a buffer from which on Python waits to hear whether there is memory
+LARGE = 1 << 22  # bytes of a buffer from which on Python waits for an out-of-memory error
 BINDINGS = {"read": "read-only-storage", "read_write": "storage", "uniform": "uniform"}
 MAP_MODE = {False: 1, True: 2}  # GPUMapMode, for reading and writing
 REQUEST = (

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from ..plan import Kernel
 
 BYTES_A_PIPELINE = 64 << 10
-BYTES_A_CHARACTER = 192  # where the driver compiles for a CPU
+BYTES_A_CHARACTER = 192  # if the driver compiles for a CPU
 BYTES_A_CHARACTER_OF_GPUS = 64
-KEPT = 7 / 8  # of the limit, after making room: so that a loop over ever new shapes does not look every time
+KEPT = 7 / 8  # of the limit that stays in use after eviction, so that ever new shapes do not evict every time
 
 Key = tuple[str, tuple[str, ...]]
 

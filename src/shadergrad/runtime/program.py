@@ -34,13 +34,13 @@ from .memory import Buffer, Bundle, MemoryPool
 from .pipelines import Pipeline
 
 MOST_RECORDINGS = 16
-NUMBERS_ALIGNMENT = 64  # words: where a binding of a uniform buffer may begin on any device
-OPERATIONS_A_BYTE = 16  # that a GPU does while it moves one
-OPERATIONS_A_DISPATCH = 1 << 26  # while it starts one; what has many gains nothing by waiting for others
-UNKNOWN = 1 << 40  # operations of a kernel that does not tell: too many to wait
-MUCH = 1 << 24  # bytes of temporaries that a driver takes noticeable time to find memory for
+NUMBERS_ALIGNMENT = 64  # words: the alignment of uniform bindings on any device
+OPERATIONS_A_BYTE = 16  # that a GPU executes while it moves one byte
+OPERATIONS_A_DISPATCH = 1 << 26  # that it executes while it starts one; larger runs do not wait for others
+UNKNOWN = 1 << 40  # operations of a kernel without a count: too many to hold the run back
+MUCH = 1 << 24  # bytes of temporaries whose allocation takes a driver noticeable time
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
-NO_SLOTS = Bundle(())  # of a program without temporaries: nothing to take, or to give back
+NO_SLOTS = Bundle(())  # of a program without temporaries
 
 
 class Gpu(Device):

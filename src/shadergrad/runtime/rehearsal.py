@@ -20,9 +20,9 @@ from .interface import READ_USAGE, Device, NativeError
 
 # For fewer kernels than MANY of more characters than LONG, and for short ones, a second pipeline of each costs more than it saves
 MANY, LONG, SHORT = 8, 2_000, 600
-BOUND = 1 << 16  # bytes of the buffers that are bound: the most that a uniform binding may have
-NOTICEABLE = 0.02  # seconds of a first dispatch in which surely something was compiled
-FASTER = 0.5  # of the time of the first dispatch, where another device has compiled the kernel
+BOUND = 1 << 16  # bytes of the bound buffers: the largest uniform binding
+NOTICEABLE = 0.02  # seconds of a first dispatch that certainly compiled something
+FASTER = 0.5  # share of the first dispatch's time, if another device has compiled the kernel
 
 
 class Rehearsal:

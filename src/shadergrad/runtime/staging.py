@@ -28,11 +28,11 @@ RING = 4  # buffers
 LARGEST = CHUNK * RING
 SMALLEST = 64 << 10
 MOST_THREADS = 8
-LENT = 1 << 20  # bytes of the smallest array whose memory is used again
+LENT = 1 << 20  # bytes of the smallest array whose memory is reused
 MOST_LEFT = 128 << 20
-PART = 2 * CHUNK  # bytes of what is read and exchanged at a time
-MOST_BEGUN = 1 << 30  # of reads that are begun: the gradients of a whole model, which each step reads anew
-SHARE = 1 << 20  # bytes: what a thread copies at least, lest waking it takes longer
+PART = 2 * CHUNK  # bytes that are read and exchanged at a time
+MOST_BEGUN = 1 << 30  # bytes of reads in flight: the gradients of a whole model, which each step reads
+SHARE = 1 << 20  # bytes that a thread copies at least, because waking it takes time
 
 
 class Staging:

@@ -51,9 +51,9 @@ from .rehearsal import Rehearsal
 from .staging import MOST_BEGUN, PART, HostMemory, Uploads
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
-SHOWN = 5  # tensors in an error
-STAGED = 1 << 20  # bytes: from here on writes go through our staging buffers, not through one that wgpu makes for each
-REMEMBERED = 4096  # bytes: the largest upload of which a copy is kept on the host
+SHOWN = 5  # tensors listed in an error
+STAGED = 1 << 20  # bytes: larger writes go through our staging buffers, not through one that wgpu makes for each
+REMEMBERED = 4096  # bytes: the largest upload of which the host keeps a copy
 
 
 @dataclass(frozen=True)

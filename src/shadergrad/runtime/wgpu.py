@@ -17,7 +17,7 @@ from .native import NativeDevice
 NAME = "wgpu"
 PACKAGE = "wgpu"
 HEADER = Header(_ffi.ffi, _ffi.lib)
-FEATURES = {"subgroup": "subgroups"}  # WebGPU's names of what wgpu-py calls otherwise
+FEATURES = {"subgroup": "subgroups"}  # WebGPU's names of features that wgpu-py names differently
 
 
 def enumerate_adapters() -> list[Found]:

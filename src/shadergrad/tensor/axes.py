@@ -18,7 +18,7 @@ from ..errors import (
 )
 from ..symbolic_sizes import Varying
 
-LARGEST = 1 << 60  # elements, 8 bytes each: what a 64-bit number of bytes counts
+LARGEST = 1 << 60  # elements of 8 bytes whose size in bytes fits into 64 bits
 
 
 def check_axis(dim: int, ndim: int, what: str) -> int:

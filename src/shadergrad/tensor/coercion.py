@@ -32,14 +32,14 @@ from .placement import check_storable, resolve_device
 from .succession import without_history
 
 Number = bool | int | float | complex
-OPERANDS = (TensorBase, bool, int, float, complex, np.number, np.bool_)  # what stands beside a tensor at an operator
+OPERANDS = (TensorBase, bool, int, float, complex, np.number, np.bool_)  # types of operands beside a tensor
 
 
 TOO_DEEP = f"a tensor has at most {MOST_AXES} axes, and these sequences are nested deeper."
 
 
 PLAIN = {int, float}
-MOST_EXACT = 1 << 53  # what a float holds of an int
+MOST_EXACT = 1 << 53  # the largest range of ints that floats represent exactly
 MOST_SHAPES = 4096
 _widening: dict[Shape, tuple[Primitive, Shape, Primitive | None]] = {}  # views that give a number a shape
 

@@ -25,10 +25,10 @@ from .precision import here
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MOST_RECIPES = 512  # of a function
-OWN = f"{__name__.split('.')[0]}."  # whose classes of tensors do nothing of their own
-BY_VALUE = {int, str, bool, type(None), DType}  # besides tensors: arguments that equal values of one type stand for
-BY_TEXT = {float}  # those of which the text tells: 0.0 is not -0.0
+MOST_RECIPES = 512  # per function
+OWN = f"{__name__.split('.')[0]}."  # the package whose tensor classes are known to have no behaviour of their own
+BY_VALUE = {int, str, bool, type(None), DType}  # types of arguments, besides tensors, that keys compare by value
+BY_TEXT = {float}  # types that keys compare by text: 0.0 is not -0.0
 
 _classes: set[type[Any]] = set()  # those of OWN that were met
 

@@ -19,7 +19,7 @@ from .order import _median
 from .reduce import ValuesAndIndices
 from .scans import ScanTensor
 
-FEW = 16  # lines that C++'s sort, and so PyTorch's unique(dim=), sorts by insertion
+FEW = 16  # rows that C++'s sort, and so PyTorch's unique(dim=), sorts by insertion
 
 
 class Histogram(NamedTuple):

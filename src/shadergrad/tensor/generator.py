@@ -29,7 +29,7 @@ from ..runtime.device import canonical_name
 from .coercion import host_tensor
 from .placement import host_device, resolve_device
 
-LONGEST_CHAIN = 8  # draws recorded before the counter is computed
+LONGEST_CHAIN = 8  # recorded draws after which the counter is computed
 WORD = 1 << 32
 
 At = tuple[int, int, int]  # a seed, how many draws were made of it, and how often that was set, not drawn

@@ -13,7 +13,7 @@ from .coercion import OPERANDS, host_tensor, not_ours, unsupported
 
 # by the method that each is: its symbol, and the method before its checks
 OPERATORS: dict[str, tuple[str, Any]] = {}
-REFLECTED: dict[str, Any] = {}  # those for a right side that is a tensor
+REFLECTED: dict[str, Any] = {}  # for a tensor as the right operand
 
 
 def apply_operator(method: str, a: Any, b: Any) -> Any:

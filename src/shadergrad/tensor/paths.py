@@ -18,8 +18,8 @@ from ..primitives.window import Window
 from .overwrite import overwrite
 
 Path = tuple[Primitive, ...]
-SINGLY = (Conj, Bitcast, Cast)  # read elements one by one, so that it makes no difference which of them are shown first
-READINGS = (AsReal, AsComplex, Reinterpret, *SINGLY)  # each has an inverse
+SINGLY = (Conj, Bitcast, Cast)  # elementwise views, which commute with the selection of elements
+READINGS = (AsReal, AsComplex, Reinterpret, *SINGLY)  # views as another dtype; each has an inverse
 
 
 def follow(path: Path, node: Node) -> Node:

@@ -16,7 +16,7 @@ from ..graph.composition import Composite, shown
 from ..graph.node import Node
 from ..runtime.device import canonical_name, get_device
 
-LIMIT = 20_000  # nodes recorded before everything alive is computed
+LIMIT = 20_000  # recorded nodes after which all living tensors are computed
 
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by serial number
 _failed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # those whose computation raised

@@ -36,7 +36,7 @@ LOSSES = _names(
     binary_cross_entropy_with_logits cross_entropy"""
 )
 LOWER = {"cpu": PRODUCTS, "cuda": PRODUCTS | _names("addmv addr einsum mv")}
-RECURRENT = {  # whole layers, whose states are in the lower dtype as well
+RECURRENT = {  # whole layers, whose states are in the lower dtype, too
     "cpu": _names("lstm"),
     "cuda": _names("gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"),
 }
@@ -74,7 +74,7 @@ COMPOSED = _names(
     triplet_margin_with_distance_loss upsample_bilinear var var_mean vector_norm xlogy einsum inner outer cdist"""
 )
 EVERY = COMPOSED.union(*LOWER.values(), *SINGLE.values(), *WIDEST.values(), *REFUSED.values())
-OPEN = _names("einsum inner tensordot")  # made of products that the lists name, where they do not name it
+OPEN = _names("einsum inner tensordot")  # made of multiplications in the lists, but not listed themselves
 OF_THE_FIRST = _names(
     "layer_norm group_norm rms_norm batch_norm_values cosine_embedding_loss"
 )  # beside which the others may be float32

@@ -25,7 +25,7 @@ from .handle import Handle
 from .names import NamedTensor, check_methods
 from .placement import check_fits
 
-COPIED = "shadergrad"  # where a deep copy notes the memory that it has copied
+COPIED = "shadergrad"  # the key under which a deep copy stores the memory that it has copied
 
 
 def constructed(name: str, data: tuple[Any, ...], dtype: Any) -> tuple[Any, Any]:

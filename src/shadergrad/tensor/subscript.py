@@ -32,7 +32,7 @@ from .positions import known_number, wrapped
 T = TypeVar("T", bound="SubscriptTensor")
 
 
-MOST_IN_A_LIST = 32  # entries of a list that is taken as a tuple
+MOST_IN_A_LIST = 32  # entries of a list that is treated as a tuple
 
 
 class StepError(IndexRangeError, ValueError):

@@ -19,8 +19,8 @@ from ..dtypes import DType
 from ..graph.node import Node, hear, mode, resolve, topological
 from ..graph.primitive import Primitive, Shape
 
-LARGE = 1 << 18  # elements from which on that is worth a kernel of its own
-SMALL = 64  # elements of what is copied instead: keys, counters
+LARGE = 1 << 18  # elements from which on a separate kernel pays
+SMALL = 64  # elements of keys and counters, which are copied instead
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import torch
 
 from .storage import cell_of, is_ours
 
-_SPACING = 1 << 40  # bytes: no storage is as long
+_SPACING = 1 << 40  # bytes: larger than any storage
 _next = itertools.count(_SPACING, _SPACING).__next__
 
 

@@ -37,7 +37,7 @@ _resolved: dict[Any, Run] = {}
 _followed: dict[Any, Run] = {}
 _hosted: set[Any] = set()  # of those, what the host computes
 _decompositions = decompositions()
-DROPPED = ("layout", "pin_memory", "memory_format", "non_blocking")  # what says nothing about values
+DROPPED = ("layout", "pin_memory", "memory_format", "non_blocking")  # arguments that do not affect values
 
 
 def value_of(a: Any, look: Callable[[torch.Tensor], Any] = read) -> Any:

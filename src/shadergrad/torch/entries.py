@@ -20,7 +20,7 @@ from .private import lay, new_tensor
 from .storage import Cell, constant
 
 PLAIN = (int, bool, str, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
-MOST_MAKINGS = 8  # of an entry: for what else is alive where the sequence ends
+MOST_MAKINGS = 8  # recipes per entry, for different sets of living values at the sequence's end
 _LIST, _NUMBERS = object(), object()  # what stands before the items of a list
 
 

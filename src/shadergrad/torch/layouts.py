@@ -19,7 +19,7 @@ from .storage import read, wrap_as
 # whatever their operands
 ROW_BY_ROW = frozenset(("mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "linear", "_local_scalar_dense"))
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
-_LIMIT = 4096  # of noted answers
+_LIMIT = 4096  # cached answers
 _known: dict[Any, list[Any] | None] = {}
 
 

@@ -17,7 +17,7 @@ from torch import _C
 
 from ..errors import ShadergradError
 
-TESTED = ("2.13", "2.12", "2.14")  # the releases that the tests ran on, the one of the suite first
+TESTED = ("2.13", "2.12", "2.14")  # the releases that the tests ran on, the suite's own first
 KEY = "PrivateUse1"
 AUTOCAST_KEY = "AutocastPrivateUse1"
 AUTOGRAD_KEY = "AutogradPrivateUse1"

@@ -23,7 +23,7 @@ from .entries import MOST_MAKINGS, Entry
 from .storage import Cell
 
 _ending = threading.RLock()
-NOTHING: Any = None  # in place of an input that is not needed any more
+NOTHING: Any = None  # in place of an input that is no longer needed
 
 
 def _places(cells: list[Cell]) -> tuple[int, ...]:

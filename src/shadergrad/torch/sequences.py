@@ -50,8 +50,8 @@ from .runs import Run
 from .storage import Cell, Place, cell_of, constant, offset_of, wrap
 
 Kernel = Callable[..., Any]
-MOST_OPERATORS = 5_000  # of a sequence: then it ends
-MOST_ALIKE = 8  # entries behind another that differ only in which values they take
+MOST_OPERATORS = 5_000  # per sequence
+MOST_ALIKE = 8  # successors of an entry that differ only in which values they take
 MOST_NOTED = 200_000
 MOST_ENTRIES = 20_000
 

@@ -14,7 +14,7 @@ from ...graph.node import Node
 from ...symbolic_sizes import varies
 from ..puller import LANES
 
-OFFSET_ALIGNMENT = 64  # elements: a binding begins at a multiple of 256 bytes, whatever the device
+OFFSET_ALIGNMENT = 64  # elements: a binding begins at a multiple of 256 bytes on every device
 
 
 @dataclass

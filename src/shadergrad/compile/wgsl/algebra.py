@@ -14,7 +14,7 @@ ZERO_TIMES = {
     "div": 2,
 }  # operations of which a driver knows the result where one of so many operands is 0, or gives anything: x / 0
 SUMS = ("add", "sub")
-OF_ITSELF = {"sub", "div"}  # those of which it knows the result where both are equal
+OF_ITSELF = {"sub", "div"}  # operators that a driver simplifies if both operands are equal
 MadeOf = Mapping[str, tuple[str, str, str]]  # sums, differences and opposites: operation, first and last operand
 
 

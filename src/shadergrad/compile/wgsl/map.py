@@ -19,7 +19,7 @@ from ..puller import LANES, lane_variable
 from ..recorder import Recorder
 from ..render import Renderer
 
-MOST_TILES = 3  # in 16 KiB
+MOST_TILES = 3  # that fit into 16 KiB
 
 
 def render_map(group: Group, choice: Choice, renderer: Renderer) -> Rendered:

@@ -22,8 +22,8 @@ from ..puller import Indices, lane_variable
 from ..render import Renderer
 from .functions import narrowed
 
-BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
-TOGETHER = 4  # reductions that are joined between the same two barriers
+BLOCK = 32  # elements that a thread adds before it adds them to its total, to keep precision in long sums
+TOGETHER = 4  # reductions that are combined between the same two barriers
 
 
 def render_row(group: Group, choice: Choice, r: Renderer) -> Rendered:

@@ -12,7 +12,7 @@ from . import direct, loop, narrow, results, slices, units
 from .operands import Operand, held_as_numbers
 from .product import ProductWriter
 
-STRIPE = 16  # tiles beside each other
+STRIPE = 16  # tiles side by side in a stripe
 SUBGROUP = ", @builtin(subgroup_size) subgroup_size: u32, @builtin(subgroup_invocation_id) subgroup_lane: u32"
 METHODS = {
     "tiled": "tile",

@@ -9,7 +9,7 @@ from .multiply import HELD, multiply, multiply_held, names_read
 from .operands import Operand, Rows, operand_of
 from .product import ProductWriter
 
-WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
+WRITTEN_TWICE = 8  # the longest double-buffered step that is unrolled by two
 
 
 def over_contraction(w: ProductWriter) -> tuple[Operand, Operand]:

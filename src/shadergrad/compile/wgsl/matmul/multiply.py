@@ -9,8 +9,8 @@ from ...puller import LANES
 from .operands import Operand, Rows
 from .product import SLOTS, ProductWriter
 
-UNROLLED = (4, 3, 2, 1)  # places of a step that are written out where a loop has the rest: as many as divide the tile's
-HELD = "held"  # the place along the contraction that a step leaves to the next
+UNROLLED = (4, 3, 2, 1)  # steps per iteration of a rolled loop: as many as divide the tile's
+HELD = "held"  # the position along the contraction that a step leaves to the next
 
 
 def multiply(w: ProductWriter, operands: tuple[Operand, ...]) -> None:

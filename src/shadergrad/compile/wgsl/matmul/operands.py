@@ -18,7 +18,7 @@ from ...layouts import IndexOf
 from ...puller import LANES, lane_variable
 from .product import ProductWriter
 
-FEW_BANKS = 8  # so many neighbours along k, stored side by side, meet in two banks
+FEW_BANKS = 8  # neighbours along k whose adjacent stores use two banks
 
 
 @dataclass

@@ -15,7 +15,7 @@ from ...layouts import OperandIndex
 from ...products import Product
 from ...render import Renderer
 
-SLOTS = "xyzw"  # of a vec4
+SLOTS = "xyzw"  # components of a vec4
 
 
 class ProductWriter:

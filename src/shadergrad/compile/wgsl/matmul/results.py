@@ -10,7 +10,7 @@ from ...puller import LANES, lane_variable
 from ..functions import narrowed
 from .product import ProductWriter
 
-AT_ONCE = 4  # rows of results that a loop writes in one turn
+AT_ONCE = 4  # rows of results per loop iteration
 
 
 def write(w: ProductWriter) -> None:
