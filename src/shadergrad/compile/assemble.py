@@ -1,4 +1,4 @@
-"""The plan of scheduled groups: kernels emitted, buffers in a table. In: a schedule that has run. Out: a Plan."""
+"""Builds the plan: emits kernels and the table of buffers. In: a finished schedule. Out: a Plan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EMIT: dict[str, Callable[[Group, Choice, Renderer], Rendered]] = {
 
 
 def assemble(schedule: Schedule, target: Target, places: Mapping[int, int], begin: Callable[[Kernel], None]) -> Plan:
-    """The plan of the groups in order. places: of nodes in the captured graph, by id. begin: is told of kernels as they are rendered."""
+    """The plan of the groups in order. places: of nodes in the captured graph, by id. begin: a callback that gets each kernel as it is rendered."""
     table = _table(schedule)
     rendered = _rendered(schedule, target, begin)
     kernels: dict[tuple[str, tuple[str, ...]], tuple[int, Kernel]] = {}
@@ -64,7 +64,7 @@ def assemble(schedule: Schedule, target: Target, places: Mapping[int, int], begi
 
 
 def _overwritten(schedule: Schedule, table: Table) -> dict[int, int]:
-    """The rows of temporaries that take over memory, and of those whose it was."""
+    """The rows of temporaries that reuse memory, and the rows whose memory they reuse."""
     outputs = {id(o) for o in schedule.outputs}
     pairs = ((root, schedule.in_place.get(id(root))) for group in schedule.ordered for root in group.roots)
     return {
@@ -88,7 +88,7 @@ def _table(schedule: Schedule) -> Table:
 
 
 def _rendered(schedule: Schedule, target: Target, begin: Callable[[Kernel], None]) -> dict[int, Rendered]:
-    """The kernels of groups, by id. Products first: drivers take longest for them."""
+    """The kernels of groups, by id. Matrix multiplications come first, because drivers take longest to compile them."""
     known = Kernels()
     told: set[tuple[str, tuple[str, ...]]] = set()
     rendered: dict[int, Rendered] = {}
@@ -127,7 +127,7 @@ def _render(schedule: Schedule, group: Group, target: Target, known: Kernels) ->
 
 
 def _code(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
-    """What makes a kernel another one: all but the comment that names its nodes."""
+    """The text that identifies a kernel: all but the comment that names its nodes."""
     return kernel.source.split("\n", 1)[1], kernel.access
 
 
@@ -145,7 +145,7 @@ class Table:
         self.specs.append(BufferSpec(role, node.shape, node.dtype, aliases, name=name))
 
     def bind(self, result: Rendered, written: Mapping[int, Node]) -> tuple[int, ...]:
-        """The rows that a kernel binds. written: what it writes over inputs, by the id of the input."""
+        """The rows that a kernel binds. written: the results that it writes over inputs, by the id of the input."""
         operands = []
         for binding in result.bindings:
             row = self.rows[id(written.get(id(binding.node), binding.node))]
@@ -157,7 +157,7 @@ class Table:
         return tuple(operands)
 
     def _widen(self, row: int) -> None:
-        """Bindings of whole vec4s: of the memory that the row shares, too."""
+        """Extends bindings to whole vec4s, also those of rows that share the memory."""
         for k in {row, self.specs[row].aliases} - {None}:
             self.specs[k] = replace(self.specs[k], bound=round_up(self.specs[k].bound, VECTOR))
 

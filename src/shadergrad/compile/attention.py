@@ -1,7 +1,7 @@
-"""Attention on a device: composed operations or kernels of blocks, the blocks of a workgroup, and shares of a head's keys.
+"""Attention on a device: either composed operations, or blockwise kernels with their block sizes and their split of a head's keys.
 
-The rule `attention_to_calls` puts the kernels of primitives/attention_kernels.py, or the composed form, in the place of the two
-calls of a graph. `CHOICES` has what calls.py chooses for those kernels. Constants were measured on an H200.
+The rule `attention_to_calls` replaces the two attention calls of a graph by the kernels of primitives/attention_kernels.py, or by the
+composition. `CHOICES` lists the choices that calls.py makes for those kernels. Constants were measured on an H200.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ..symbolic_sizes import hint
 from ..target import Target
 from .rewrite import Inputs, Rewriter
 
-SHORT = 512 * 512  # weights of a head that may be kept as a whole
-MOST_WEIGHTS = 1 << 24  # of all heads
-MUCH = 16  # times the multiplications from which a product needs no tiles, from which on composing pays
+SHORT = 512 * 512  # weights of a head that may be stored as a whole
+MOST_WEIGHTS = 1 << 24  # of all heads together
+MUCH = 16  # composing pays from so many times the size from which a multiplication needs no tiles
 
-SMALL = 32  # sequences up to this take the small blocks
+SMALL = 32  # sequences up to this length use the small blocks
 FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
 BACKWARD = (Blocks(32, 64, 128, 16),)
-MANY_BLOCKS = 4  # of keys: with fewer, a dispatch costs more than two products
+MANY_BLOCKS = 4  # blocks of keys: with fewer, a dispatch costs more than two block products
 ENOUGH_WORKGROUPS = 384
-MOST_SHARES = 8  # arrays as large as q that are summed to its gradient
-FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU idles
+MOST_SHARES = 8  # partial gradients as large as q
+FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU is partly idle
 TALL = 64
 
 
@@ -49,13 +49,14 @@ def attention_to_calls(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None
 
 
 def composed(r: Builder, p: Attention | AttentionGradient, inputs: Inputs) -> Node:
-    """The same by composed operations."""
+    """Attention and its gradients as composed operations."""
     return _composed_result(r, p, inputs) if isinstance(p, Attention) else _composed_gradient(r, p, inputs)
 
 
 def pays_composed(inputs: Sequence[Node], target: Target) -> bool:
-    """Whether composed operations take less time: where products need no tiles, of sequences so short that their weights may be
-    kept, a few times over."""
+    """Whether composed operations are faster: if the matrix multiplications need no tiles, and the sequences are so short that the weights
+    fit into memory a few times.
+    """
     n, heads, rows, d = map(hint, inputs[0].shape)
     columns = hint(inputs[1].shape[2])
     weights = n * heads * rows * columns
@@ -63,14 +64,14 @@ def pays_composed(inputs: Sequence[Node], target: Target) -> bool:
 
 
 def _kernel(r: Rewriter, p: Attention, inputs: Inputs) -> Node:
-    """The kernel, which reads q, k and v where they lie."""
+    """The kernel, which reads q, k and v in place, with their strides."""
     laid = [in_place(x) for x in inputs[:3]]
     call = LaidAttention(p.problem(inputs), tuple(of for _, of in laid), p.logs)
     return r.make(call, *(x for x, _ in laid), *inputs[3:])
 
 
 def _composed_result(r: Builder, p: Attention, inputs: Inputs) -> Node:
-    """The result of composed operations, and the logarithms of the sums behind it."""
+    """The result of composed operations, and the log-sum-exp of each row."""
     whole = Composed(r, p, inputs)
     tops = whole.tops()
     powers, total = whole.powers(tops)
@@ -85,7 +86,7 @@ def _composed_result(r: Builder, p: Attention, inputs: Inputs) -> Node:
 
 
 def _kernels_of_gradient(r: Rewriter, p: AttentionGradient, inputs: Inputs) -> Node:
-    """One kernel, or three: the sums of rows, shares of the gradient of q, and what adds them."""
+    """One kernel, or three: the sums of rows, partial gradients of q, and their sum."""
     laid = [in_place(x) for x in (inputs[0], *inputs[2:5])]
     layouts, (g, *qkv) = tuple(of for _, of in laid), (x for x, _ in laid)
     problem = p.problem(inputs[2:])
@@ -107,7 +108,7 @@ def _composed_gradient(r: Builder, p: AttentionGradient, inputs: Inputs) -> Node
 
 
 def choose_shares(p: Problem, target: Target) -> Shares | None:
-    """As few as keep a large GPU at work; None if that takes too many, or there are few keys."""
+    """Into how many shares to split the keys: as few as keep a large GPU busy; None if that takes too many, or there are few keys."""
     blocks = choose_blocks(p, target, BACKWARD)
     count = max(1, -(-ENOUGH_WORKGROUPS // (p.n * p.heads)))
     of_keys = -(-p.columns // blocks.columns)
@@ -121,7 +122,7 @@ def choose_shares(p: Problem, target: Target) -> Shares | None:
 
 
 def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:
-    """The first that fits the device, of those that are not mostly padding and are many enough."""
+    """The first block sizes that fit the device, are not mostly padding, and give enough workgroups."""
     for blocks in of:
         count = hint(p.n * p.heads * -(-p.rows // blocks.rows))
         if blocks.rows > TALL and count < FEW_WORKGROUPS:
@@ -133,7 +134,7 @@ def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:
 
 
 def choose_tile(rows: int, columns: int, threads: int) -> Tile:
-    """The squarest share of a block for each thread, with as many threads at work as can be."""
+    """The squarest part of a block for each thread, with as many active threads as possible."""
     shapes = [Tile(rows, columns, tall, broad) for tall in (4, 8) for broad in (4, 8, 12, 16) if columns % broad == 0]
     fitting = [t for t in shapes if t.threads <= threads and t.rows % t.tall == 0]
     return max(fitting, key=lambda t: (t.threads, -abs(t.tall - t.broad)))
@@ -152,7 +153,7 @@ def _shares(p: LaidShares, target: Target, inputs: Sequence[Node]) -> AttentionC
 
 
 def _of_blocks(p: Problem, target: Target, b: Blocks, gradient: bool) -> AttentionChoice:
-    """The choice for blocks. gradient: whether the kernel also sums over queries."""
+    """The choice for these blocks. gradient: whether the kernel also sums over queries."""
     return AttentionChoice(
         b,
         scores=choose_tile(b.rows, b.columns, b.threads),

@@ -1,7 +1,8 @@
-"""The choice of the nodes that get a buffer. In: the graph's nodes. Out: the stored nodes, and those at which a kernel ends, with the reason.
+"""Decides which nodes get a buffer. In: the graph's nodes. Out: the stored nodes, and those at which a kernel ends, with the reason.
 
-Outputs, reductions, products and calls are stored, and what several read where it is dearer to compute again than to read. The fuser
-(`fuse.py`) takes buffers away from values that only their own kernel needs, and gives some to keep within the binding limit.
+Outputs, reductions, matrix multiplications and calls are stored, and values with several readers if recomputing them costs more than
+reading them. The fuser (`fuse.py`) removes buffers of values that only their own kernel needs, and adds some to stay within the binding
+limit.
 """
 
 from __future__ import annotations
@@ -26,36 +27,36 @@ from .groups import behind_reshapes, is_anchor, is_call, is_dot
 from .layouts import has_windows
 from .recorder import Recorder
 
-FEW = 8  # a value is shared by more elements than this: it stays in the caches
-CHEAP = 2  # scalar operations that are recomputed rather than stored and read again
-RECOMPUTED = 40  # those that are recomputed where a large array would be stored beside the one that they are of
+FEW = 8  # a value that more elements share stays in the caches
+CHEAP = 2  # scalar operations that are recomputed instead of stored
+RECOMPUTED = 40  # scalar operations that are recomputed if a large array would otherwise be stored beside its operand
 LARGE = 1 << 16  # elements of a large array
-SMALLER = 16  # an array of rows' scalars is so many times smaller than that of their elements
-FEW_READS = 4  # buffers that a value is computed of again
-READ_OFTEN = 128  # rows that want an element of a window, from which on windows are stored where loads are dear
-DEEPEST = 100  # operations in a chain before its value is stored: rendering recurses along it
+SMALLER = 16  # by how much an array of row scalars is smaller than that of the rows' elements
+FEW_READS = 4  # buffers that a recomputed value reads
+READ_OFTEN = 128  # readers per window element from which on windows are stored if loads are slow
+DEEPEST = 100  # operations in a chain before its value is stored, because rendering is recursive
 
 
 def _count(flat: Index, node: Node) -> int:
-    """How many elements lie at an index for all elements of `node`, at most."""
+    """An upper bound of the number of positions that an index takes over all elements of `node`."""
     names = flat.variables()
     return math.prod(n for a, n in enumerate(node.shape) if f"x{a}" in names or any(m[0] == "?" for m in names))
 
 
 def widens(node: Node) -> bool:
-    """Whether it is a half in float32, which is read in 16 bits and stored by nobody."""
+    """Whether a node is a float16 or bfloat16 value cast to float32, which kernels load in 16 bits and never store."""
     return isinstance(node.primitive, Cast) and node.inputs[0].dtype.is_half
 
 
 def is_source(node: Node) -> bool:
-    """Whether a kernel is given it."""
+    """Whether a node is an input of kernels."""
     return isinstance(node.primitive, Placeholder)
 
 
 class Buffers:
     """The nodes of one graph that get a buffer.
 
-    order: the nodes, each behind its inputs. kept: ids of products that someone may ask for later, whatever is fused with them.
+    order: the nodes, inputs first. kept: ids of matrix multiplications whose result may be needed later, whatever is fused with them.
     """
 
     def __init__(self, outputs: list[Node], target: Target, kept: Iterable[int]) -> None:
@@ -87,7 +88,9 @@ class Buffers:
         self._store_compared()
 
     def _store_compared(self) -> None:
-        """Values whose bits are compared get buffers, and kernels that no reader is fused into: it would compute them in each of its loops."""
+        """Values whose bits are compared get buffers, in kernels into which no reader is fused, because a fused kernel would recompute them in each
+        of its loops.
+        """
         while found := {id(n): n for n in self.compared.recomputed(self.cuts)}:
             for node in found.values():
                 self.store(node)
@@ -97,7 +100,7 @@ class Buffers:
         self.stored[id(node)] = node
 
     def _needs_buffer(self, node: Node) -> bool:
-        """Outputs, reductions, products and calls do; so does what is dearer to compute again than to read again."""
+        """Outputs, reductions, matrix multiplications and calls do; so do values that cost more to recompute than to read."""
         if node.primitive.kind == "source":
             return id(node) in self.output_ids and not is_source(node)
         if id(node) in self.output_ids or is_anchor(node) or is_call(node):
@@ -110,8 +113,9 @@ class Buffers:
         return True
 
     def _stored_operands(self, node: Node) -> Iterator[Node]:
-        """What a kernel reads from memory: all that a call is given, and the operands of a product that are computed, for
-        its tiles read each element many times."""
+        """The operands that a kernel reads from memory: all inputs of a call, and computed operands of a matrix multiplication, because
+        its tiles read each element many times.
+        """
         if is_call(node):
             yield from (x for x in map(behind_reshapes, node.inputs) if not is_source(x))
         if is_dot(node):
@@ -127,7 +131,7 @@ class Buffers:
                 yield node.inputs[1]
 
     def _reads_windows_often(self, product: Node) -> bool:
-        """Whether the windows of the right operand are better stored: where loads are dear, four that lie side by side are one."""
+        """Whether to store the windows of the right operand: if loads are slow, because four neighbours are then one load."""
         batch, m, k = map(hint, product.inputs[0].shape)
         columns, n = product.inputs[1], hint(product.shape[2])
         return (
@@ -149,8 +153,9 @@ class Buffers:
         return count > 1
 
     def _is_cheap(self, node: Node, few: bool = False) -> bool:
-        """Whether it is dearer to store a node than to compute it again. few: values of which there are few, which all
-        readers share, say one a channel, do not count."""
+        """Whether storing a node costs more than recomputing it. few: values of which there are few, such as one per channel, and which all
+        readers share, do not count.
+        """
         recorder = self.recorded(node)
         reads = [(flat, n) for (_, flat), n in recorder.reads.items() if not isinstance(n.primitive, Numbers)]
         if few:
@@ -158,9 +163,10 @@ class Buffers:
         return recorder.cost <= CHEAP and len(reads) <= 1
 
     def _is_recomputed(self, node: Node) -> bool:
-        """Whether a large array is a function of one other, element by element, and of what belongs to whole rows, and is
-        read element by element: normalised values, log-probabilities, what an activation and its gradient have in common.
-        It costs less to compute it twice than to keep it."""
+        """Whether a large array is an elementwise function of one other array and of scalars of rows, and is
+        read element by element: normalised values, log-probabilities, the common part of an activation and its gradient.
+        Computing it twice costs less than storing it.
+        """
         if hint(node.size) < LARGE or node.primitive.kind != "elementwise" or not self._is_read_by_elements(node):
             return False
         recorder = self.recorded(node)
@@ -173,7 +179,7 @@ class Buffers:
         )
 
     def _is_read_by_elements(self, node: Node) -> bool:
-        """Whether those that read it, looking through reshapes, take each element at most a few times."""
+        """Whether its readers, behind reshapes, read each element only a few times."""
         for user in self.consumers[id(node)]:
             if isinstance(user.primitive, Reshape):
                 if not self._is_read_by_elements(user):
@@ -183,7 +189,7 @@ class Buffers:
         return True
 
     def recorded(self, node: Node) -> Recorder:
-        """What it takes to compute one element of a node."""
+        """The cost and the reads of one element of a node."""
         recorder = Recorder(lambda n: is_source(n) or id(n) in self.stored)
         recorder.pull(node, tuple(variable(f"x{a}", n) for a, n in enumerate(node.shape)))
         return recorder

@@ -1,6 +1,6 @@
-"""The choices for calls: what the shader of a hand-written kernel is made with, for its shapes and a target.
+"""Choices for hand-written kernels (calls): the parameters of their shader, for given shapes and a target.
 
-A kind of call that has none is emitted in one way. `chooses` adds a kind; `extend.py` adds users' operations.
+A kind of call without an entry is always emitted in the same way. `chooses` registers a kind; `extend.py` registers users' operations.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from . import attention
 Chooses = Callable[[Any, Target, Sequence[Node]], Any]
 """A call, the target and the inputs → plain data for `Call.kernel`, whose text `explain(choices=True)` shows."""
 
-LEAST_TILES = 192  # of a radix sort: fewer leave cores of a large GPU idle
-FEW_TERMS = 4  # of a scattered sum that a thread adds up alone
+LEAST_TILES = 192  # of a radix sort: with fewer, a large GPU is partly idle
+FEW_TERMS = 4  # terms of a scattered sum that one thread adds
 
 
 def options_of(p: Call, target: Target, inputs: Sequence[Node]) -> Any:
-    """How the shader of a call is made; None if there is nothing to choose."""
+    """The options of a call's shader; None if there is nothing to choose."""
     rule = CHOOSE.get(type(p))
     return None if rule is None else rule(p, target, inputs)
 
 
 def own_of(elements: int, target: Target) -> int:
-    """Elements of a thread of a radix sort. Those of a tile lie in workgroup memory while they are brought in order, beside a number
-    a slot."""
+    """Elements per thread of a radix sort. The elements of a tile are sorted in workgroup memory, with a counter per digit."""
     tile = THREADS * OWN_OF_MANY
     fits = 4 * (tile + SLOTS) <= target.max_workgroup_storage
     return OWN_OF_MANY if fits and elements >= LEAST_TILES * tile else OWN
@@ -46,7 +45,7 @@ def _segment_sum(p: SegmentSum, target: Target, inputs: Sequence[Node]) -> Segme
 
 
 def _power_of_two_below(n: int) -> int:
-    """The largest power of two that is not above n (at least 1)."""
+    """The largest power of two that is at most n, at least 1."""
     return 1 << (n.bit_length() - 1)
 
 
@@ -54,7 +53,7 @@ CHOOSE: dict[type[Call], Chooses] = {SegmentSum: _segment_sum, **attention.CHOIC
 
 
 def chooses(kind: type[Call]) -> Callable[[Chooses], Chooses]:
-    """Adds the rule for a kind of call."""
+    """Registers the rule for a kind of call."""
 
     def add(rule: Chooses) -> Chooses:
         CHOOSE[kind] = rule

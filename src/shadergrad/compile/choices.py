@@ -15,14 +15,14 @@ from typing import Any, Literal, NamedTuple
 
 from ..symbolic_sizes import MARK
 
-QUAD = 4  # elements of a load
-MANY_PLACES = 16  # along k; rows of fewer were slower than their transposes (masked LM, H200)
-FEW_SUMS = 12  # rows and columns of a thread's results of which it can hold four places each
-REGISTERS = 65536  # that the threads of a workgroup share at most
-FEW_ROWS = 4  # of a narrow product
+QUAD = 4  # elements of a vec4 load
+MANY_PLACES = 16  # steps along k; shorter rows were slower than their transposes (masked LM, H200)
+FEW_SUMS = 12  # rows plus columns per thread for which registers can hold four steps each
+REGISTERS = 65536  # registers of a workgroup
+FEW_ROWS = 4  # rows of a narrow multiplication
 SHORTEST_PART = 64
 AHEAD = ("", "loads ahead", "two tiles in turn")
-SHORTEST_STEP = 16  # what parts are a multiple of, so that steps do not reach from one into the next
+SHORTEST_STEP = 16  # the granularity of split-K parts, so that steps do not cross parts
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ class Tile:
 
     @cached_property
     def keeps_rows(self) -> bool:
-        """Whether operands whose neighbours along k are neighbours in memory keep that order in the tile: where slices take many of
-        them, four at a time, and threads have registers for four of each of their rows and columns."""
+        """Whether operands that are contiguous along k keep that order in the tile: if there are slices of many steps along k,
+        four at a time, and threads have registers for four of each of their rows and columns.
+        """
         places = self.bk // self.slices
         if self.slices == 1 or places % QUAD or places < MANY_PLACES or self.tm + self.tn > FEW_SUMS:
             return False
@@ -68,7 +69,7 @@ class Tile:
 
     @property
     def distributes_rows(self) -> bool:
-        """Whether the tiles of both operands have room for the sums of all slices, so that each slice adds up some rows."""
+        """Whether the tiles of both operands have room for the sums of all slices, so that each slice adds some rows."""
         room = 2 * self.bk * min(self.bm, self.bn) * self.stages
         return self.slices % 2 == 0 and self.tm % self.slices == 0 and self.slices * self.bm * self.bn <= room
 
@@ -100,7 +101,7 @@ class Tile:
         return self._registers(QUAD if self.keeps_rows else 1)
 
     def _registers(self, places: int) -> int:
-        """Approximate registers of a thread that reads `places` places along the contraction at once."""
+        """Approximate registers of a thread that reads `places` positions along the contraction at once."""
         return self.tm * self.tn + places * (self.tm + self.tn) + self.fetched + 44
 
 
@@ -138,7 +139,7 @@ class Cut:
 
 
 class Beside(NamedTuple):
-    """A product that shares a dispatch with another."""
+    """A matrix multiplication that shares a dispatch with another."""
 
     shape: Shape
     other: Shape
@@ -157,8 +158,9 @@ elements, neighbouring threads along the axis that is nearer in memory."""
 
 @dataclass(frozen=True)
 class MapChoice:
-    """threads: of a workgroup. axis: along which rows of what is read lie, where that goes through square tiles in workgroup memory;
-    None: elements are read where they are wanted."""
+    """threads: per workgroup. axis: for a transpose through square tiles in workgroup memory, the axis along which the reads are contiguous;
+    None: elements are read directly.
+    """
 
     threads: int
     axis: int | None = None
@@ -169,9 +171,10 @@ class MapChoice:
 
 @dataclass(frozen=True)
 class RowChoice:
-    """rows: of a workgroup. width: threads of a row. lanes: elements of a load. unrolled: whether the loop along a row is, so
-    that values stay in registers from one walk to the next. alone: whether a thread takes a row by itself and its loops stay loops.
-    one_stage: whether the threads' results are joined between one pair of barriers."""
+    """rows: per workgroup. width: threads per row. lanes: elements per load. unrolled: whether the loop along a row is unrolled, so
+    that values stay in registers from one loop to the next. alone: whether one thread processes a row, in loops that are not unrolled.
+    one_stage: whether the threads' results are combined between one pair of barriers.
+    """
 
     rows: int
     width: int
@@ -195,11 +198,11 @@ class RowChoice:
 class Units:
     """How matrix units multiply a tile.
 
-    m, n, k: of an instruction. rows, columns: of the results of a subgroup, which takes whole instructions. subgroup: its threads.
-    padding: halves between the rows of operands' tiles. widths: elements of a load of both operands, 8, 4 or 1. packed: whether both are
-    halves in memory that go to their tiles as they are. joined: columns of sums that go through workgroup memory at a time.
-    ahead: what a step does for the next one while it multiplies. 0: nothing. 1: it loads the next tiles into registers. 2: so, and the
-    tiles lie in two places in turn, so that a step takes one barrier.
+    m, n, k: the shape of an instruction. rows, columns: of a subgroup's results, a multiple of the instruction's. subgroup: its threads.
+    padding: halves between the rows of operands' tiles. widths: elements per load of both operands, 8, 4 or 1. packed: whether both are
+    halves in memory that are copied to their tiles unchanged. joined: columns of sums that pass through workgroup memory at a time.
+    ahead: prefetching during the multiplication. 0: none. 1: the next tiles are loaded into registers. 2: the same, with double-buffered
+    tiles, so that a step takes one barrier.
     """
 
     m: int
@@ -279,7 +282,7 @@ class DotChoice:
 
 @dataclass(frozen=True)
 class CallChoice:
-    """options: the primitive's own choice for its shader, plain data; None if it has none."""
+    """options: options of the primitive's own, as plain data; None if it has none."""
 
     options: Any = None
 

@@ -45,10 +45,10 @@ def choose(group: Group, target: Target, is_buffer: IsBuffer) -> Choice:
 # -- maps
 
 THREADS = 256
-SMALL = 1 << 18  # with fewer elements, smaller workgroups spread over more cores
+SMALL = 1 << 18  # with fewer elements, smaller workgroups use more cores
 THREADS_SMALL = 64
-SIDE = 32  # of a tile
-TILED_FROM = 1 << 14  # elements of a map
+SIDE = 32  # of a square tile
+TILED_FROM = 1 << 14  # elements of a map from which on transposes go through tiles
 
 
 def _maps(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[MapChoice]:
@@ -60,7 +60,7 @@ def _maps(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[M
 
 
 def axis_of_tiles(group: Group, is_buffer: IsBuffer) -> int | None:
-    """The axis along which lie the rows of what a map reads across its own rows; None where it reads nothing so."""
+    """The axis along which a map's reads are contiguous, if it reads across the rows that it writes; None if it does not."""
     sizes = group.roots[0].shape
     if group.size < TILED_FROM or len(sizes) < 2 or sizes[-1] < SIDE:
         return None
@@ -83,7 +83,7 @@ def reads_of_map(group: Group, is_buffer: IsBuffer) -> Recorder:
 
 
 def axis_of_rows(flat: Index, sizes: tuple[int, ...]) -> int | None:
-    """The axis along which neighbours are neighbours in memory, where it is not the last one, which steps far there."""
+    """The axis along which neighbours are contiguous in memory, if it is not the last one, which has a large stride there."""
     last = flat.split(f"x{len(sizes) - 1}")
     if last is None or last[1] < SIDE or not flat.variables() <= {f"x{a}" for a in range(len(sizes))}:
         return None
@@ -95,19 +95,19 @@ def axis_of_rows(flat: Index, sizes: tuple[int, ...]) -> int | None:
 
 MIN_THREADS = 64
 MAX_THREADS = 256
-SHORT_ROW = 16  # elements that one thread reduces by itself
+SHORT_ROW = 16  # elements of a row that one thread reduces
 MANY_ROWS = 2048
 # Where loads are dear, neighbouring threads gain nothing by reading neighbours, and barriers are what takes longest to compile:
 # of so many rows and elements each thread takes a row
 ROWS_ALONE = 128
 ELEMENTS_ALONE = 1 << 16
 THREADS_ALONE = 8
-COLUMNS = 32  # neighbouring rows of a strided reduction in one workgroup
-A_THREAD = 16  # elements of a row that a thread keeps in registers, where there are many rows
-ROUNDS = 4  # that are written out
-FEW_ROUNDS = 256  # of a thread along a row, which need no thought
-A_ROUND = 1.1  # rounds of loops for a place of a row, those of blocks counted in (wgsl/row.py)
-FEW = 16  # threads of a row whose results are joined in one stage, where every word of workgroup memory is slow
+COLUMNS = 32  # neighbouring rows per workgroup in a strided reduction
+A_THREAD = 16  # elements of a row that a thread keeps in registers, if there are many rows
+ROUNDS = 4  # iterations that are unrolled
+FEW_ROUNDS = 256  # iterations of a thread along a row that are certainly allowed
+A_ROUND = 1.1  # loop iterations per element of a row, including those over blocks (wgsl/row.py)
+FEW = 16  # threads per row whose results are combined in one stage, if workgroup memory is slow
 
 
 def threads_of_rows(group: Group, target: Target) -> int:
@@ -117,7 +117,7 @@ def threads_of_rows(group: Group, target: Target) -> int:
 
 
 def _rows_and_width(group: Group, target: Target) -> tuple[int, int]:
-    """(rows a workgroup, threads a row)."""
+    """(rows per workgroup, threads per row)."""
     inner, outer = hint(group.inner), hint(group.outer)
     alone = target.traits.slow_loads and outer >= ROWS_ALONE and inner * outer >= ELEMENTS_ALONE
     rows, width = (THREADS_ALONE, 1) if alone else _shared_rows(group, inner, outer)
@@ -132,7 +132,7 @@ def _rows_and_width(group: Group, target: Target) -> tuple[int, int]:
 
 
 def _shared_rows(group: Group, inner: int, outer: int) -> tuple[int, int]:
-    """(rows a workgroup, threads a row) where loads are not slow."""
+    """(rows per workgroup, threads per row) if loads are not slow."""
     if inner <= SHORT_ROW:
         return min(MIN_THREADS, power_of_two(outer)), 1
     if group.trailing:
@@ -146,14 +146,14 @@ def _shared_rows(group: Group, inner: int, outer: int) -> tuple[int, int]:
 
 
 def _fewest_threads(group: Group, inner: int) -> int:
-    """The threads of a row with which an invocation makes no more rounds than it may (compile/rounds.py)."""
+    """The fewest threads per row with which an invocation stays within the allowed loop iterations (compile/rounds.py)."""
     walks = len(group.reduces) + any(root.size != group.outer for root in group.roots)
     rounds = A_ROUND + sum(map(_rounds_within, _elementwise_behind(group)))
     return power_of_two(math.ceil(inner * walks * rounds / MOST_ROUNDS))
 
 
 def _rounds_within(node: Node) -> int:
-    """The rounds of loops that compute one element of an elementwise operation."""
+    """The loop iterations that compute one element of an elementwise operation."""
     primitive = node.primitive
     return (
         rounds_within(primitive.expression(node.inputs[-1].dtype), math_functions())
@@ -194,7 +194,7 @@ def _row(group: Group, target: Target, is_buffer: IsBuffer) -> RowChoice:
 
 
 def _reads_row_by_quads(group: Group, is_buffer: IsBuffer) -> bool:
-    """Whether whatever is read along the row is read four neighbours at a time."""
+    """Whether all reads along the row can be vec4 loads."""
     if not group.trailing or not divides(LANES, group.inner):
         return False
     recorder = row_recorder(group, is_buffer)
@@ -212,7 +212,7 @@ def _reads_row_by_quads(group: Group, is_buffer: IsBuffer) -> bool:
 
 
 def power_of_two(n: int) -> int:
-    """The least power of two that is not below n."""
+    """The smallest power of two that is at least n."""
     return 1 << max(0, (n - 1).bit_length())
 
 
@@ -220,13 +220,13 @@ def power_of_two(n: int) -> int:
 
 # A tile takes half a second to compile where workgroup memory is zeroed word by word: products of fewer multiplications take none
 SMALLEST = 1 << 22
-CHEAP = 8  # operations of an element of an operand that may be done again for every few results
-CHEAP_BESIDE_LOADS = 64  # the same where a load takes longer than many operations
-MANY_SUMS = 128  # of a thread, with which it multiplies more often than it reads
-ENOUGH_SUMS = 64  # of a thread, whose registers are not worth sparing
-MANY_TILES = 2048  # above which they are taken in stripes
-SHORT_STEP = 8  # up to which steps load without asking whether there is a next one
-HALF_BANKS = 4  # so many neighbours along k, stored side by side, meet in half of the banks
+CHEAP = 8  # operations per element of an operand that may be recomputed for every few results
+CHEAP_BESIDE_LOADS = 64  # the same if a load takes longer than many operations
+MANY_SUMS = 128  # accumulators per thread with which it computes longer than it loads
+ENOUGH_SUMS = 64  # accumulators per thread above which saving registers does not pay
+MANY_TILES = 2048  # above which tiles are numbered in stripes
+SHORT_STEP = 8  # the longest step that loads without testing for a next one
+HALF_BANKS = 4  # neighbours along k whose adjacent stores use half of the banks
 
 
 def _dots(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[DotChoice]:
@@ -237,7 +237,7 @@ def _dots(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[D
 
 
 class _Dot:
-    """The sizes of a product while its choice is made."""
+    """The sizes of a matrix multiplication while its choice is made."""
 
     def __init__(self, group: Group, target: Target, is_buffer: IsBuffer) -> None:
         assert group.dot is not None
@@ -260,7 +260,7 @@ class _Dot:
         return self._tiled(tile)
 
     def on_units(self, alone: bool) -> DotChoice | None:
-        """The choice of a product that matrix units multiply; None of others. alone: it has a dispatch to itself."""
+        """The choice for matrix units; None if they do not multiply it. alone: whether it has a dispatch to itself."""
         return matrix_units.choice_of(self.dot, self.product, self.index, self.target, self.is_buffer, alone)
 
     def _method(self) -> str:
@@ -271,7 +271,7 @@ class _Dot:
         return "direct" if small and self._cost() <= CHEAP else ""
 
     def _cost(self) -> int:
-        """Operations per element of both operands, besides reading it."""
+        """Operations per element of both operands, in addition to the load."""
         m, n, k = (variable(x, size) for x, size in (("m", self.m), ("n", self.product.n), ("k", self.k)))
         a, b = self.dot.inputs
         recorder = Recorder(self.is_buffer)
@@ -297,8 +297,9 @@ class _Dot:
         return divides(LANES, columns) and reads_quads(self.dot.inputs[1], index, self.is_buffer)
 
     def _is_along_k(self, quads: bool) -> bool:
-        """Whether four places along the contraction are one load of a row of the left operand; and of a column of the right one,
-        unless four columns are."""
+        """Whether four positions along the contraction are one load of a row of the left operand; and of a column of the right one,
+        unless four columns are.
+        """
 
         def reads(operand: Node, free: int, index: IndexOf) -> bool:
             quad = variable("q", -(-self.k // LANES)) * LANES + lane_variable()
@@ -347,7 +348,7 @@ class _Dot:
         )
 
     def _is_padded(self, tile: Tile) -> bool:
-        """Whether workgroup memory has room for rows that are longer by a vec4."""
+        """Whether workgroup memory has room for a vec4 of padding per row."""
         padding = 4 * 2 * LANES * tile.bk * tile.stages
         if tile.keeps_rows:
             padding += 4 * LANES * (tile.bm + tile.bn) * tile.stages
@@ -358,27 +359,32 @@ class _Dot:
         return hint(down * across) > MANY_TILES and hint(down) != 1
 
     def _is_pipelined(self, tile: Tile) -> bool:
-        """Whether registers are not worth sparing. With few sums a thread, a discrete GPU's driver keeps to few registers so that more
-        workgroups run at a time, and puts some of them into memory: then pipelining pays only where there are no more workgroups."""
+        """Whether to use software pipelining, which takes registers. With few sums per thread, a discrete GPU's driver limits registers to run
+        more workgroups at a time, and spills some: then pipelining helps only if there are no more workgroups.
+        """
         enough = tile.tm * tile.tn >= ENOUGH_SUMS
         return enough or hint(self.product.workgroups(tile)) <= 2 * self.target.traits.costs.cores
 
     def _moves_sums(self) -> bool:
-        """Whether sums are stored as they are. A driver then makes them where they are stored from, four neighbours at a time, which
-        lets multiplications wait for registers and moves some sums there and back in every step."""
+        """Whether sums are copied before they are stored: if a root is the sums themselves, in rows of whole vec4s. Without the copy a driver
+        accumulates them in the registers from which they are stored, four neighbours at a time, which makes multiplications wait for registers
+        and moves some sums back and forth in every step.
+        """
         plain = any(behind_reshapes(root) is self.dot for root in self.group.roots)
         return plain and divides(LANES, self.n)
 
 
 def _takes_four(tile: Tile) -> bool:
-    """Whether neighbouring threads take four loads along each row of a transposed operand, so that what one stores meets in half of
-    the banks."""
+    """Whether neighbouring threads load four vectors along each row of a transposed operand, so that the stores of one thread fall into half of
+    the banks.
+    """
     return tile.bk == HALF_BANKS * LANES and tile.bk // tile.slices % LANES == 0
 
 
 def _loads_always(tile: Tile, layouts: Sequence[Layout]) -> bool:
-    """Whether the last step loads its tiles again, as measured: for loads of four elements, in short steps, and in all steps that
-    transpose both operands."""
+    """Whether the last step loads its tiles again (instead of a branch), as measured: for vec4 loads, in short steps, and in all steps that
+    transpose both operands.
+    """
     transposed: tuple[Layout, ...] = ("along k", "rows")
     of = (*transposed, "along free") if tile.bk <= SHORT_STEP else transposed
     return all(layout in of for layout in layouts)

@@ -1,11 +1,11 @@
 """Finds values whose bits are compared, so that one kernel computes each of them.
 
-Two kernels may round the same expression differently, because one contracts a multiplication and an addition. Then `x == max(x)` has no
-true element if the comparison and the maximum get different x. So the fuser stores a floating-point value that reaches a comparison by
-two ways, in a kernel into which no reader is fused.
+Two kernels may round the same expression differently, for example if one uses fused multiply-add. Then `x == max(x)` may have no
+true element, because the comparison and the maximum see different x. So if a floating-point value reaches a comparison on two paths, the
+fuser stores it, in a kernel into which no reader is fused.
 
 In: a graph, and the nodes that one kernel computes for all readers. Out: the further values that one kernel must compute. The fuser
-asks until there are none; `verify` refuses a fused graph that has some.
+repeats this until there are none; `verify` refuses a fused graph that has some.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ FLOATS = 2  # the category of dtypes that round
 
 
 class Compared:
-    """What the comparisons of a graph see. is_source: whether a node is an input. sees_again: nodes that a later graph may read, whose
-    extremum an earlier one has given away."""
+    """The nodes whose bits the comparisons of a graph use. is_source: whether a node is an input. sees_again: nodes that a later graph may read,
+    and whose extremum an earlier one has returned.
+    """
 
     def __init__(self, order: Iterable[Node], is_source: Callable[[Node], bool], sees_again: Container[int]) -> None:
         self.is_source, self.sees_again = is_source, sees_again
@@ -62,7 +63,7 @@ class Compared:
         self._rank = {id(n): k for k, n in enumerate(order)}
 
     def recomputed(self, once: Container[int]) -> Iterator[Node]:
-        """Values that several kernels would compute although their bits are compared. Values that these depend on may be missing."""
+        """Values that several kernels would compute although their bits are compared. The result may lack values on which these depend."""
         errors: dict[int, int] = {}
         for node in self._extrema:
             x = _behind_views(node.inputs[0])
@@ -75,8 +76,9 @@ class Compared:
                 yield found
 
     def _seen_twice(self, a: Node, b: Node, once: Container[int], errors: dict[int, int]) -> Node | None:
-        """Of two operands: what both are computed of here, at different places; or what one is computed of here, and the other, or what
-        it reads, was computed of elsewhere."""
+        """For two operands: the values from which both are computed here, at different positions; or those from which one is computed here, and from
+        which the other, or a buffer that it reads, was computed elsewhere.
+        """
         (of_a, ends_a), (of_b, ends_b) = (self._near(x, once, errors) for x in (a, b))
         candidates = of_a | of_b
         if not candidates:
@@ -92,7 +94,7 @@ class Compared:
         return None
 
     def _near(self, x: Node, once: Container[int], errors: dict[int, int]) -> tuple[dict[int, Node], list[Node]]:
-        """The values that a kernel computes on its way to x, and that another may round otherwise; and the buffers that it reads."""
+        """The values that a kernel computes on the way to x, and that another may round differently; and the buffers that it reads."""
         found: dict[int, Node] = {}
         ends: list[Node] = []
         seen: set[int] = set()
@@ -114,12 +116,13 @@ class Compared:
         return id(node) in once or self.is_source(node) or node.primitive.kind in ("reduce", "dot", "call")
 
     def _may_differ(self, node: Node, once: Container[int], errors: dict[int, int]) -> bool:
-        """Whether two kernels may compute a value differently: not what is exact, nor a sum or a product of what is, which is rounded
-        once and correctly (https://www.w3.org/TR/WGSL/#floating-point-accuracy)."""
+        """Whether two kernels may compute different bits for a value. Exact values, and sums and products of exact values, which are rounded
+        once and correctly, are always equal (https://www.w3.org/TR/WGSL/#floating-point-accuracy).
+        """
         return node.primitive.kind == "elementwise" and _rounds(node) and self._error(node, once, errors) > 1
 
     def _error(self, node: Node, once: Container[int], errors: dict[int, int]) -> int:
-        """How often a value is rounded on its way from buffers: 0, 1, or MANY times. Walks without recursion: chains may be long."""
+        """The number of roundings of a value since its buffers: 0, 1, or MANY. Iterative, because chains may be long."""
         stack = [node]
         while stack:
             n = stack[-1]
@@ -134,7 +137,7 @@ class Compared:
         return errors[id(node)]
 
     def _elsewhere(self, candidates: dict[int, Node], ends: Iterable[Node]) -> set[int]:
-        """Those of the candidates that buffers were computed of. What comes before all candidates leads to none."""
+        """The candidates from which buffers were computed. Nodes before all candidates are not followed."""
         first = min(self._rank[key] for key in candidates)
         seen: set[int] = set()
         stack = [below for end in ends for below in end.inputs]
@@ -146,7 +149,9 @@ class Compared:
         return seen & candidates.keys()
 
     def _all_places(self, x: Node, nodes: Collection[int], once: Container[int]) -> dict[int, set[Index]]:
-        """At which places of each of `nodes`, by id, an element of x is computed: in one walk, for long expressions have many."""
+        """For each of `nodes`, by id, the positions at which its elements are computed for an element of x, found in one walk, because long
+        expressions have many.
+        """
         return self._recorded(x, lambda n: self._is_read(n, once), nodes).visited
 
     def _reads(self, x: Node, once: Container[int]) -> Iterable[Node]:
@@ -161,7 +166,7 @@ class Compared:
 
 
 class Visits(Recorder):
-    """A Recorder that also lists the row-major places of some nodes, by id, that it comes by."""
+    """A Recorder that also lists the row-major positions of some nodes, by id, that it passes."""
 
     def __init__(self, is_buffer: Callable[[Node], bool], nodes: Collection[int]) -> None:
         super().__init__(is_buffer)
@@ -174,7 +179,7 @@ class Visits(Recorder):
 
 
 def _differ(some: set[Index], others: set[Index]) -> bool:
-    """Whether these places are not surely the same: of those that data gives, no two walks tell which they are."""
+    """Whether these positions may differ. Positions that come from data always may, because two walks do not tell whether they are the same."""
     return some != others or any(name.startswith(UNKNOWN) for place in some for name in place.variables())
 
 

@@ -1,9 +1,8 @@
-"""Rules that turn convolutions into matrix products over views, in all three directions.
+"""Rules that turn convolutions, forward and both gradients, into matrix multiplications over views (implicit im2col).
 
-In: Conv, whose gradients are Convs again (primitives/window.py). Out: products of the weights with windows of the input
-that are never stored. A convolution of an input whose elements are spread apart (the input gradient of one with
-steps) meets zeros at most places: it is cut into one convolution for each residue of the output's position, each of which
-meets none.
+In: Conv, whose gradients are Convs again (primitives/window.py). Out: matrix multiplications of the weights with windows of the input
+that are never stored. The input gradient of a strided convolution is a convolution of a dilated input, most of whose elements are zero.
+It is split into one convolution for each residue of the output position modulo the stride; none of these reads the zeros.
 """
 
 from __future__ import annotations
@@ -34,9 +33,10 @@ MOST_POINTS, MANY_SAMPLES = 1 << 27, 128
 
 
 def winograd_pays(m: int, n: int, k: int, plain: Sizes, samples: int, target: Target) -> bool:
-    """Whether a convolution, as m x n results over k at each point (primitives/winograd.py), takes less than
-    `Traits.winograd` times what it takes as a plain product. Its operands and results at the points go through memory twice;
-    where loads are dear, multiplications stand for the time."""
+    """Whether Winograd's algorithm, m x n results over k at each point (primitives/winograd.py), takes less than
+    `Traits.winograd` times as long as a plain matrix multiplication. Its operands and results at the points are read and written twice;
+    if loads are slow, the number of multiplications stands for the time.
+    """
     traits = target.traits
     if traits.winograd <= 0 and not traits.slow_loads:
         return False
@@ -54,8 +54,9 @@ def winograd_pays(m: int, n: int, k: int, plain: Sizes, samples: int, target: Ta
 
 @dataclass(frozen=True)
 class Residue:
-    """Of one axis of a convolution: the places of the window that some positions of the output use, every `every` from
-    `first`, and the convolution that is left. No places: those positions are zero."""
+    """One residue class of a convolution's output positions along an axis: the window elements that they use, every `every`-th from
+    `first`, and the remaining convolution. No elements: those positions are zero.
+    """
 
     first: int
     every: int
@@ -67,7 +68,7 @@ class Residue:
 
 
 def spread_to_residues(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Every position of the output by those places alone that meet an element, not a zero between two."""
+    """Computes every output position from those window elements alone that meet an input element instead of a dilation zero."""
     if not isinstance(p, Conv) or max(p.spread) == 1:
         return None
     if any(s > 1 and step > 1 for s, step in zip(p.spread, p.steps, strict=True)):
@@ -79,8 +80,9 @@ def spread_to_residues(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None
 
 
 def _residues(p: Conv, axis: int, size: int, window: int, count: int) -> list[Residue]:
-    """The residues of the output's positions along an axis: position s q + r meets elements where r + k dilation - low is
-    a multiple of the spread s."""
+    """The residue classes along an axis: position s q + r meets input elements where r + k dilation - low is
+    a multiple of the spread s.
+    """
     spread, dilation, low = p.spread[axis], p.dilations[axis], p.low[axis]
     if spread == 1:
         return [Residue(0, 1, window, p.steps[axis], dilation, low, p.high[axis])]
@@ -118,7 +120,7 @@ def _joined(
 
 
 def _of_residues(r: Rewriter, x: Node, w: Node, chosen: list[Residue], counts: Shape) -> Node:
-    """The convolution with the places that a residue along each axis uses."""
+    """The convolution with the window elements that a residue along each axis uses."""
     places = tuple(c.places for c in chosen)
     if 0 in places:
         return r.constant(0, x.dtype, x.device, (*x.shape[:2], w.shape[1], *counts))
@@ -133,8 +135,9 @@ def _sliced(r: Rewriter, x: Node, starts: Shape, sizes: Shape) -> Node:
 
 
 def conv_to_dot(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A product of the weights with window views: of every sample by itself, so that the result has the layout of the
-    convolution's, or, where windows are larger than results (a gradient of the weights), of all samples together."""
+    """A matrix multiplication of the weights with window views: for every sample separately, so that the result has the layout of the
+    convolution's, or, if windows are larger than results (a gradient of the weights), for all samples together.
+    """
     if not isinstance(p, Conv):
         return None
     x, w = inputs
@@ -161,7 +164,7 @@ def conv_to_dot(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def conv_to_points(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A convolution with 3x3 windows, or with 3x3 results, as the gradient of such weights is, by Winograd's way where that pays."""
+    """Winograd's algorithm for a convolution with 3x3 windows, or with 3x3 results (a weight gradient), if it is faster."""
     if not isinstance(p, Conv) or len(p.steps) != 2 or {*p.steps, *p.dilations, *p.spread} != {1}:
         return None
     x, w = inputs
@@ -176,7 +179,7 @@ def conv_to_points(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def _by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
-    """Products of the weights with the tiles of all samples, which sum over the channels."""
+    """Matrix multiplications of the weights with the tiles of all samples, which sum over the channels."""
     _, batch, channels, *_ = x.shape
     out, sizes = w.shape[1], p.counts(x.shape[3:], w.shape[3:])
     tiles = _tiles_over(sizes)
@@ -192,8 +195,9 @@ def _by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
 
 
 def _weight_gradient_by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node | None:
-    """Products that sum over the tiles: w is the cotangent, batch and channels have changed places. Parts of the sums are added up
-    where they lead back to weights. Where all samples would be too much at once, and a plain product takes long, half of them."""
+    """Matrix multiplications that sum over the tiles: w is the cotangent, with batch and channels swapped. Partial sums are added in the
+    transform back to weights. If all samples would need too much memory, and a plain multiplication is slow, half of them are processed at a time.
+    """
     _, batch, channels, *_ = x.shape
     out, window = w.shape[1], w.shape[3:]
     tiles = _tiles_over(window)
@@ -214,7 +218,7 @@ def _weight_gradient_by_points(r: Rewriter, p: Conv, x: Node, w: Node) -> Node |
 
 
 def _of_halves(r: Rewriter, p: Conv, x: Node, w: Node) -> Node:
-    """The sum of the convolutions of half of the channels each."""
+    """The sum of the convolutions of each half of the channels."""
     middle, channels = x.shape[2] // 2, x.shape[2]
     parts = []
     for start, end in ((0, middle), (middle, channels)):
@@ -230,13 +234,13 @@ def _tiles_over(sizes: Shape) -> Shape:
 
 
 def _laid(x: Node) -> tuple[Shape, Shape, int]:
-    """Sizes, strides and the offset of (1, rows, columns, height, width) in what it is a view of."""
+    """Sizes, strides and the offset of (1, rows, columns, height, width) in the array of which it is a view."""
     found = strided(x)
     return x.shape[1:], found.strides[1:], found.offset
 
 
 def _points(r: Rewriter, of_a: Tiling, a: Node, of_b: Tiling, b: Node) -> tuple[Node, Node]:
-    """Both operands of the products at the points, made by one kernel where its workgroups may go two ways."""
+    """Both operands of the multiplications at the points, made by one kernel if its workgroups may take different branches."""
     bases, (first, second) = (strided(a).base, strided(b).base), (math.prod(t.shape) for t in (of_a, of_b))
     if r.target.takes_branches(first + second):
         both = r.make(ToPoints((of_a, of_b)), *bases)
@@ -248,7 +252,7 @@ def _points(r: Rewriter, of_a: Tiling, a: Node, of_b: Tiling, b: Node) -> tuple[
 
 
 def _unturned(r: Rewriter, w: Node) -> tuple[Node, bool]:
-    """Weights before they were reversed, as those of an input's gradient are, and whether they were."""
+    """The weights before a reversal, as in an input gradient, and whether they were reversed."""
     primitive = w.primitive
     if isinstance(primitive, Flip) and primitive.axes == (3, 4):
         return w.inputs[0], True
@@ -258,12 +262,13 @@ def _unturned(r: Rewriter, w: Node) -> tuple[Node, bool]:
     return w, False
 
 
-MOST_TERMS = 32  # products that make an element of the result, in a convolution that is a map
+MOST_TERMS = 32  # multiply-adds per element of the result, for a convolution that becomes a map
 
 
 def depthwise_to_map(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """With one output channel a group and few products for each of its elements, there is nothing that a tile could share:
-    the sum is written out, element by element."""
+    """A sum that is written out element by element. With one output channel per group and few multiplications per element there is
+    nothing that a tile could share.
+    """
     if not isinstance(p, Conv) or max(p.spread) > 1:
         return None
     x, w = inputs
@@ -294,7 +299,7 @@ def _term(r: Rewriter, x: Node, k: int) -> Node:
 
 
 def _moved(r: Rewriter, p: Conv, x: Node) -> Node:
-    """x with zeros between and around its elements, or with what lies beyond the borders left out."""
+    """x with zeros between and around its elements, or without the elements beyond the borders."""
     low, high = (tuple(max(n, 0) for n in words) for words in (p.low, p.high))
     between = tuple(s - 1 for s in p.spread)
     if any((*low, *high, *between)):

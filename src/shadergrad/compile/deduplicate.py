@@ -1,7 +1,7 @@
-"""Kernels that read alike are rendered once: equal layers of a network have equal groups, on other nodes.
+"""Renders equal kernels once: equal layers of a network have equal groups, with different nodes.
 
-In: a group, and what its renderer asks of the graph around it. Out: a key that is equal for groups with the same kernel, and
-the nodes that stand for each other in two such groups, by position.
+In: a group, and the properties of the graph around it that its renderer reads. Out: a key that is equal for groups with the same kernel,
+and the corresponding nodes of two such groups, by position.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .kernel import Rendered
 
 
 class Likeness:
-    """What a kernel is rendered from: the group's nodes and all below them, down to buffers.
+    """Everything from which a kernel is rendered: the group's nodes and all nodes below them, down to buffers.
 
-    nodes: in order; a kernel binds some of them. key: the rest, nodes by position.
+    nodes: in order; a kernel binds some of them. key: the rest, with nodes by position.
     """
 
     def __init__(self, group: Group, is_buffer: Callable[[Node], bool], in_place: Mapping[int, Node]) -> None:
@@ -52,14 +52,14 @@ class Likeness:
 
 
 class Kernels:
-    """The kernels of a plan that were rendered so far."""
+    """The rendered kernels of a plan."""
 
     def __init__(self) -> None:
         self._known: dict[Any, tuple[Rendered, Likeness]] = {}
         self.rendered = 0
 
     def get(self, like: Likeness, render: Callable[[], Rendered]) -> Rendered:
-        """The kernel of a group, with its own nodes for those of the group that was rendered."""
+        """The kernel of a group, with its own nodes in place of those of the group that was rendered."""
         known = self._known.get(like.key)
         if known is not None:
             result, of = known

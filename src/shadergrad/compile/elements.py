@@ -1,6 +1,6 @@
-"""How each primitive is pulled: the table ELEMENT of rules that give one element of a node, from elements of its inputs.
+"""The table ELEMENT: for each primitive a rule that gives one element of a node from elements of its inputs.
 
-A rule is written over a `Puller` (puller.py), so that one rule serves WGSL, LLVM IR and the record of reads.
+A rule is written over a `Puller` (puller.py), so that one rule serves WGSL, LLVM IR and the recorder of reads.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _pad(w: Puller, p: Pad, node: Node, index: Indices) -> str:
 
 
 def _offsets(w: Puller, places: Places, given: Iterable[Node], highest: Sequence[int]) -> list[Index]:
-    """Where each axis begins: a number, or data (for None), of which `highest` is the largest that leaves nothing out."""
+    """The offset along each axis: a number, or data (for None), of which `highest` is the largest value for which the slice fits."""
     rest = iter(given)
     return [
         w.offset(w.pull(next(rest), ()), high) if place is None else number(place)
@@ -155,7 +155,7 @@ def _threefry(w: Puller, p: Threefry, node: Node, index: Indices) -> str:
 
 @cache
 def _of_types(primitive: Elementwise, dtype: DType) -> Node:
-    """A node of an elementwise operation on operands of a dtype, which says what `apply` wants to know."""
+    """A stand-in node with a dtype of operands, from which `apply` reads the types."""
     operand = Node(Constant(0, dtype), (), (), dtype, "")
     shape, result = primitive.infer(*[operand] * primitive.arity)
     return Node(primitive, (operand,) * primitive.arity, shape, result, "")
@@ -196,7 +196,7 @@ ELEMENT: dict[type[Primitive], Callable[[Any, Any, Node, Indices], str]] = {
 
 @cache
 def element_rule(primitive: type[Primitive]) -> Callable[[Any, Any, Node, Indices], str]:
-    """How elements of that primitive, or of the nearest of its bases, are pulled."""
+    """The rule for a primitive's class, or for its nearest base class with a rule."""
     for base in primitive.__mro__:
         if base in ELEMENT:
             return ELEMENT[base]

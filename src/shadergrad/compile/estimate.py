@@ -14,11 +14,11 @@ from ..target import Costs
 from .choices import Tile
 from .products import Product
 
-LARGEST = 128 * 128  # results of a workgroup, of which a core has room for two
+LARGEST = 128 * 128  # results of a workgroup, of which a core can run two
 
 
 def seconds_of(tile: Tile, batch: int, m: int, n: int, k: int, costs: Costs) -> float:
-    """Seconds of `batch` products of m x n results over k that run alone on the GPU."""
+    """Seconds of `batch` matrix multiplications of m x n results over k that run alone on the GPU."""
     workgroups = batch * -(-m // tile.bm) * -(-n // tile.bn)
     busiest = -(-workgroups // costs.cores)
     resident = max(1, min(busiest, costs.registers // (tile.threads * tile.registers)))
@@ -36,8 +36,9 @@ def seconds_of_parts(results: int, parts: int, costs: Costs) -> float:
 
 
 def seconds_beside(chosen: Sequence[tuple[Product, Tile]], costs: Costs) -> float:
-    """Seconds of products in one dispatch: the multiplications of the busiest core, and the time that steps wait for memory. The workgroups
-    that fit are dealt to the cores in turn, so the first core has the first of each round."""
+    """Seconds of matrix multiplications in one dispatch: the multiplications of the busiest core, and the time that steps wait for memory.
+    Concurrent workgroups are assigned to the cores in turn, so the first core has the first of each round.
+    """
     counts = [product.workgroups(tile) for product, tile in chosen]
     total, threads = sum(counts), max(tile.threads for _, tile in chosen)
     registers = max(t.registers for _, t in chosen)

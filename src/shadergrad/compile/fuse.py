@@ -1,8 +1,8 @@
 """Grouping nodes into kernels.
 
 In: output nodes of a simplified, lowered graph. Out: groups, each of which becomes one kernel, and the set of nodes
-that get a buffer. First every node with a buffer (`buffers.py`) starts a group of its own, grown forward over elementwise operations; then groups that iterate over the same domain are merged where the one reads the
-other only at its own position.
+that get a buffer. First every node with a buffer (`buffers.py`) starts its own group, which grows forward over elementwise operations.
+Then groups with the same iteration domain are merged if one reads the other only at its own position.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from .groups import (
 from .precedence import Precedence
 from .recorder import Recorder
 
-LITTLE = 1 << 16  # elements of rows that are reduced together with others that have nothing to do with them
+LITTLE = 1 << 16  # elements of rows: smaller reductions are fused with unrelated ones
 
 
 def _of_other_size(written: int, read: int) -> Refusal:
-    """Why a map of so many elements is not part of one of so many others that reads it."""
+    """The reason why a map of so many elements is not fused into a reader with another number of elements."""
     times = hint(read) // max(1, hint(written))
     return Refusal(Why.REPEATED, times) if times > 1 else Refusal(Why.PART)
 
 
 def _of_other_rows(producer: Group, consumer: Group) -> Refusal:
-    """Why kernels that reduce, or one that does and a map, have not the same rows."""
+    """The reason why two reductions, or a reduction and a map, do not have the same rows."""
     row = producer if producer.archetype == "row" else consumer
     elements = row.outer * row.inner
     if producer.archetype == consumer.archetype:
@@ -64,7 +64,7 @@ class Fuser:
         kept: Iterable[Node] = (),
         order_of: Callable[[Node], Any] = lambda reduction: None,
     ) -> None:
-        """order_of: of a reduction, a key of the order in which it joins elements; those of another order have another kernel."""
+        """order_of: for a reduction, a key of the order in which it adds elements; those with another order need another kernel."""
         self.target = target
         self.order_of = order_of
         self.kept = {id(n) for n in kept}  # products that someone may ask for later, whatever is fused with them
@@ -133,8 +133,9 @@ class Fuser:
         self._add(group)
 
     def _chain(self, anchor: Node, claimed: set[int]) -> list[Node]:
-        """From an anchor to the last elementwise operation, or reshaped output, that its value flows to without another
-        reader. What lies on the way is claimed: no second group may grow over it."""
+        """From an anchor to the last elementwise operation, or reshaped output, to which its value flows without another
+        reader. The nodes on the way are claimed: no second group may grow over them.
+        """
         taken = Elementwise | Reshape if has_epilogue(anchor) else Reshape
         chain, length, end = [anchor], 1, anchor
         while id(end) not in self.output_ids | self.cuts.keys() and len(self.consumers[id(end)]) == 1:
@@ -151,7 +152,7 @@ class Fuser:
         return chain[:length]
 
     def reads(self, group: Group, *, rows: tuple[int, int] | None = None) -> dict[tuple[int, Index], Node]:
-        """What the kernel of `group` reads, at which index. rows=(outer, inner): a map seen as rows."""
+        """The reads of the kernel of `group`, with their indices. rows=(outer, inner): a map seen as rows."""
         key = id(group), None if rows is None else (form(rows[0]), form(rows[1]))
         if key not in self._places:
             self._places[key] = self._recorded_reads(group, rows)
@@ -199,7 +200,7 @@ class Fuser:
         return fits
 
     def _fits_as(self, merged: Group, *parts: Group) -> bool:
-        """Whether a group would fit that is made of others."""
+        """Whether a group made of others stays within the limits."""
         read = {key for part in parts for key in self.buffers_read(part)}
         return len(read.difference(map(id, merged.nodes))) + len(merged.roots) <= self.limit
 
@@ -225,7 +226,7 @@ class Fuser:
     def _joined(
         self, producer: Group, consumer: Group, producers: list[Group], before: Precedence[int]
     ) -> Group | Refusal:
-        """One group for a consumer and one of its producers, or why there are two."""
+        """One group for a consumer and one of its producers, or the reason why there are two."""
         merged = self._merged(producer, consumer)
         if isinstance(merged, Refusal):
             return merged
@@ -236,8 +237,9 @@ class Fuser:
         return merged
 
     def _merge_siblings(self, before: Precedence[int]) -> None:
-        """Reductions of the same rows that do not wait for each other share a dispatch where they read the same, or little:
-        both sums of a norm's gradient."""
+        """Independent reductions of the same rows share a kernel if they read the same values, or little memory:
+        both sums of a norm's gradient.
+        """
         rows: dict[Any, list[Group]] = {}
         for group in self.groups.values():
             if group.archetype == "row" and not any(id(n) in self.cuts for n in group.roots):
@@ -246,8 +248,9 @@ class Fuser:
             self._merge_alike(alike, before)
 
     def _merge_alike(self, alike: list[Group], before: Precedence[int]) -> None:
-        """Of groups with the same rows. Each pair is asked once: what becomes of others does not change whether two can share.
-        What is merged stands behind the others."""
+        """Merges groups with the same rows. Each pair is tried once, because merging others does not change the answer.
+        Merged groups are appended to the list.
+        """
         little = hint(alike[0].outer * alike[0].inner) <= LITTLE
         following = [k + 1 for k in range(len(alike))]  # whom each asks next
         k = 0
@@ -265,7 +268,7 @@ class Fuser:
                     k = 0  # those before ask it, too
 
     def _siblings(self, a: Group, b: Group, before: Precedence[int], little: bool) -> Group | None:
-        """One group for two with the same rows; None where one runs after the other, or that gains nothing."""
+        """One group for two with the same rows; None if one runs after the other, or if nothing is gained."""
         if before.ordered(id(a), id(b)):
             return None
         if not little and not self._elements_read(a) & self.buffers_read(b).keys():
@@ -275,7 +278,7 @@ class Fuser:
         return both if self._fits_as(both, a, b) else None
 
     def _elements_read(self, group: Group) -> set[int]:
-        """Of what a row kernel reads, that which has an element for each of its rows' elements."""
+        """The reads of a row kernel that have an element for each element of its rows."""
         elements = form(group.outer * group.inner)
         return {key for key, n in self.buffers_read(group).items() if form(n.size) == elements}
 
@@ -288,7 +291,7 @@ class Fuser:
         return list(found.values())
 
     def _merged(self, producer: Group, consumer: Group) -> Group | Refusal:
-        """One group for both, or why not: their domains differ, or the consumer reads elsewhere."""
+        """One group for both, or the reason why not: their domains differ, or the consumer reads at other positions."""
         archetypes = (producer.archetype, consumer.archetype)
         grown = producer.archetype in ("dot", "call") and consumer.archetype == "map"
         if "call" in archetypes and not (grown and producer.call is not None and has_epilogue(producer.call)):
@@ -306,7 +309,7 @@ class Fuser:
         return Refusal(Why.TILES) if "dot" in archetypes else self._merged_rows(producer, consumer)
 
     def _times_read(self, producer: Group, product: Group) -> int:
-        """How often a product reads each element of an operand; 0 for what is none."""
+        """How often a matrix multiplication reads each element of an operand; 0 if it is not an operand."""
         if product.dot is None:
             return 0
         own = {id(n) for n in producer.roots}
@@ -318,7 +321,7 @@ class Fuser:
         return 0
 
     def _merged_elements(self, producer: Group, consumer: Group) -> Group | Refusal:
-        """A map within the kernel that computes what it reads, element by element."""
+        """A map within the kernel that computes its operands, element by element."""
         if form(producer.size) != form(consumer.size):
             return _of_other_size(producer.size, consumer.size)
         if not self._reads_in_place(consumer, producer):
@@ -339,7 +342,7 @@ class Fuser:
         return replace(row, roots=roots, reduces=reduces)
 
     def _reads_in_place(self, consumer: Group, producer: Group, rows: tuple[int, int] | None = None) -> bool:
-        """Whether the consumer reads each element of what the producer computes only where it computes one itself."""
+        """Whether the consumer reads each of the producer's elements only at its own position."""
         own = {id(n) for n in producer.roots}
         here = producer.position if rows is None else lambda node: row_position(node, *rows)
         reads = self.reads(consumer, rows=rows if consumer.archetype == "map" else None)
@@ -378,7 +381,7 @@ class Fuser:
             del self.producer[id(root)]
 
     def _read_elsewhere(self, node: Node, group: Group) -> bool:
-        """Whether another group reads a stored node: from it up to the next stored nodes, which tell their groups."""
+        """Whether another group reads a stored node, searched from the node up to the next stored nodes."""
         seen: set[int] = set()
         stack = [*self.consumers[id(node)]]
         while stack:
@@ -396,7 +399,7 @@ class Fuser:
     # -- device limits
 
     def _narrow_wide_groups(self) -> None:
-        """Give parts of an expression buffers of their own until every kernel keeps to the binding limit."""
+        """Give parts of an expression their own buffers until every kernel is within the binding limit."""
         work = list(self.groups.values())
         while work:
             group = work.pop()
@@ -423,7 +426,7 @@ class Fuser:
         return best[1]
 
     def _inner_nodes(self, group: Group) -> Iterator[Node]:
-        """What the kernel of a group computes on the way to its own nodes, views left out."""
+        """The nodes that the kernel of a group computes on the way to its roots, without views."""
         own = {id(n) for n in group.nodes}
         stack = [s for n in group.nodes for s in n.inputs]
         seen: set[int] = set()

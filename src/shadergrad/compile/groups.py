@@ -17,7 +17,7 @@ from ..symbolic_sizes import form, hint
 from .choices import Tile
 from .recorder import Recorder
 
-LONG_ROW = 8192  # rows longer than this are not fused with maps over their elements unless there are many rows
+LONG_ROW = 8192  # longer rows are not fused with maps over their elements unless there are many rows
 MANY_ROWS = 256
 
 
@@ -48,7 +48,7 @@ class Group:
 
     @property
     def products(self) -> list[Node]:
-        """The products, or calls, of all that share its dispatch."""
+        """The matrix multiplications, or calls, of all groups that share its dispatch."""
         return [n for part in self.parts or [self] for n in (part.dot, part.call) if n is not None]
 
     @property
@@ -134,7 +134,7 @@ def is_anchor(node: Node) -> bool:
 
 
 def has_epilogue(anchor: Node) -> bool:
-    """Whether the kernel of a reduction, a product or a call computes elementwise operations on its results, too."""
+    """Whether the kernel of a reduction, matrix multiplication or call also computes elementwise operations on its results."""
     return not isinstance(anchor.primitive, Call) or anchor.primitive.epilogue
 
 
@@ -146,7 +146,7 @@ def behind_reshapes(node: Node) -> Node:
 
 
 def row_recorder(group: Group, is_buffer: Callable[[Node], bool]) -> Recorder:
-    """A recorder that does not look behind the reductions of a group."""
+    """A recorder that stops at the reductions of a group."""
     recorder = Recorder(is_buffer)
     anchors = {id(n) for n in group.reduces}
     inner = recorder.pull

@@ -1,10 +1,10 @@
 """Chooses the matrix multiplications that share a dispatch (horizontal fusion), and their tiles.
 
-In: products that do not depend on each other. Out: those that share a dispatch, each with its tile.
+In: independent matrix multiplications. Out: those that share a dispatch, each with its tile.
 
-A product of a few hundred workgroups leaves most of a GPU idle at its end, and a dispatch begins only after the earlier ones end. Both
-gradients of a layer are such products; together they take less time than one after the other. All parts of a kernel have the same
-number of threads per workgroup, so tiles are chosen again, by an estimate of the total time. The longest products begin first.
+A matrix multiplication of a few hundred workgroups leaves most of a GPU idle at its end, and a dispatch begins only after the earlier
+ones end. Both gradients of a layer are such a pair; together they take less time than one after the other. All parts of a kernel have the
+same number of threads per workgroup, so their tiles are chosen again, by an estimate of the total time. The longest parts start first.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from .estimate import seconds_beside, seconds_busy
 from .products import Product
 from .tiles import MOST_FETCHED, SHAPES, fits, measured_beside, tile_of
 
-FULL = 3  # workgroups a core of a product that needs no other beside it
-MOST = 1 << 30  # multiplications; of more, the idle time at begin and end does not count
+FULL = 3  # workgroups per core from which on a multiplication needs no other beside it
+MOST = 1 << 30  # multiply-adds; in larger ones the idle time at start and end does not matter
 # both gradients of a convolution at points (primitives/winograd.py) are faster together (H200, 2026-11-23), large as they are
 MOST_AT_POINTS = 1 << 31
-STEPS = (8, 16)  # longer ones were slower beside others
-GAIN = 0.95  # of the time one after another that they may take together
+STEPS = (8, 16)  # longer steps were slower beside others
+GAIN = 0.95  # the largest share of the sequential time that the common dispatch may take
 
 Chosen = tuple[tuple[Product, Tile], ...]  # in the order in which they begin
 
 
 def may_share(product: Product, target: Target) -> bool:
-    """Whether a product may share a dispatch: it leaves cores idle, its sizes do not vary (the estimate needs numbers), the target
-    tolerates long texts, and it takes no whole windows, except on large GPUs, where a gain was measured."""
+    """Whether a matrix multiplication may share a dispatch. It must leave cores idle, its sizes must not vary (the estimate needs numbers), the
+    target must tolerate long kernels, and it must not read whole windows, except on large GPUs, where a gain was measured.
+    """
     traits = target.traits
     if not traits.unrolls or product.varies() or (product.window > 1 and not traits.winograd):
         return False
@@ -50,8 +51,9 @@ def may_share(product: Product, target: Target) -> bool:
 
 @lru_cache(maxsize=4096)
 def beside(chosen: Chosen, other: Product, target: Target) -> Chosen | None:
-    """Tiles with which another product runs in the same dispatch as those that were chosen; None where it gains nothing. Of two
-    both tiles are free, and what was measured goes before the estimate; of more that of the last."""
+    """Tiles with which another matrix multiplication runs in the same dispatch as those already chosen; None if nothing is gained. With two,
+    both tiles are free, and measurements take precedence over the estimate; with more, only the last tile is free.
+    """
     if len(chosen) == 1 and (measured := _measured(chosen[0][0], other, target)):
         return measured
     costs = target.traits.costs
@@ -69,7 +71,7 @@ def beside(chosen: Chosen, other: Product, target: Target) -> Chosen | None:
 
 
 def _tiles(product: Product, target: Target) -> tuple[Tile, ...]:
-    """Those that a product may have beside others, first that which it has alone."""
+    """The candidate tiles beside others, first the tile that the multiplication has alone."""
     steps = [bk for bk in STEPS if product.chunk % bk == 0 and bk % product.window == 0]
     found = (Tile(bm, bn, bk, tm, tn) for bm, bn, tm, tn in SHAPES for bk in steps)
     return (tile_of(product, target), *(t for t in found if fits(t, target) and t.fetched <= MOST_FETCHED))

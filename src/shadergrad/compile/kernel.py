@@ -1,4 +1,4 @@
-"""What the three archetypes share: from a rendered body to a kernel with its bindings."""
+"""Shared by all archetypes: builds a kernel with its bindings from a rendered body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .wgsl.functions import functions_text, wide_loads
 
 @dataclass
 class Rendered:
-    """A kernel, the node that each binding holds and the byte where it begins, how many workgroups it needs, and their grid."""
+    """A kernel, the node of each binding and its first byte, the number of workgroups, and their grid."""
 
     kernel: Kernel
     bindings: list[Binding]
@@ -102,14 +102,14 @@ def finish(
 
 
 def name_of(group: Group) -> str:
-    """A short name: what it is there for, and the last operation."""
+    """A short name: the main operation, and the last one."""
     names = [n.primitive.name for n in group.reduces or group.products]
     last = (behind_reshapes(group.roots[-1]) if group.archetype == "call" else group.roots[-1]).primitive.name
     return "_".join(dict.fromkeys([*names[:2], last]))
 
 
 def store_results(r: Renderer, group: Group, anchor: Node, value: str, flat: Index) -> None:
-    """Compute the roots of a group at a place, where the result of its product or call is `value`, and write them."""
+    """Compute the roots of a group at a position where the result of its matrix multiplication or call is `value`, and store them."""
     whole = r.is_vector(value)
     r.local[id(anchor)] = lambda index: f"{value}[{r.lane}]" if whole and r.lane is not None else value
     values = [(root, r.pull(root, unflatten(flat, root.shape))) for root in group.roots]

@@ -1,6 +1,6 @@
-"""The positions of operands' elements in memory, by index algebra.
+"""Memory layout of operands, found by index algebra.
 
-In: a node and an index into it. Out: the neighbours that one vector load covers.
+In: a node and an index into it. Out: the consecutive elements that one vector load covers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ IsBuffer = Callable[[Node], bool]
 
 
 class OperandIndex(NamedTuple):
-    """Where elements of a product's operands are. columns: of all results of a product: where all samples have one left operand (then
-    there is one batch), more than the n of a sample."""
+    """Indices of a matrix multiplication's operands. columns: of all results; if all samples share one left operand (then
+    there is one batch), more than the n of a sample.
+    """
 
     batches: int
     columns: int
@@ -44,7 +45,8 @@ class OperandIndex(NamedTuple):
 
 def layout_of(operand: Node, free: int, k: int, index: IndexOf, tile: Tile, window: int, is_buffer: IsBuffer) -> Layout:
     """The layout in which an operand of (free axis, k) is loaded into its tile: vector loads along k, else along the free axis; whole
-    windows; or single elements along the axis that is nearer in memory."""
+    windows; or scalar loads along the axis with the smaller stride.
+    """
     k_quads = index(variable("f", free), variable("q", -(-k // LANES)) * LANES + lane_variable())
     free_quads = index(variable("q", -(-free // LANES)) * LANES + lane_variable(), variable("k", k))
     if divides(LANES, k) and tile.bk % LANES == 0 and reads_quads(operand, k_quads, is_buffer):
@@ -67,14 +69,14 @@ def reads_quads(operand: Node, index: tuple[Index, ...], is_buffer: IsBuffer, un
 
 
 class _Inside(Recorder):
-    """Where elements lie, as if every index were inside of what a view holds."""
+    """Computes positions of elements as if every index were within the bounds of its view."""
 
     def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
         return i // by, None
 
 
 def _is_nearer_along_k(operand: Node, k: int, index: IndexOf, is_buffer: IsBuffer) -> bool:
-    """Whether neighbours along k, within the innermost axis that k runs over, are neighbours in memory."""
+    """Whether neighbours along k, within the innermost axis over which k runs, are contiguous in memory."""
     recorder = _Inside(is_buffer)
     recorder.pull(operand, index(ZERO, variable("k", k)))
     at = [[flat.substitute({"k": number(place)}).constant for place in (0, 1)] for flat in recorder.places]
@@ -97,7 +99,7 @@ def has_windows(x: Node) -> bool:
 
 
 def innermost(x: Node) -> int | None:
-    """The axis of x whose neighbours are neighbours in memory, through all views; None if there is none."""
+    """The axis of x that is contiguous in memory, through all views; None if there is none."""
     source, index = _behind_views(x)
     flat = flatten(index, source.shape)
     splits = {a: flat.split(f"x{a}") for a, n in enumerate(x.shape) if n > 1}

@@ -1,4 +1,4 @@
-"""Rules that turn primitives into forms the kernels are good at. They change the graph's shape, not its values."""
+"""Rules that rewrite primitives into operations with efficient kernels. They change the graph, not its values."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .products import Product
 from .rewrite import Inputs, Rewriter
 from .tiles import bounded, chunk_of
 
-MOST_INDEX = 2**31 - 1  # of an i32
-SPLIT_FROM = 4096  # elements a reduction must have more than before it is worth a second pass
-SPLIT_OUTPUTS = 2048  # with more results than this, there is work enough for every core in one pass
+MOST_INDEX = 2**31 - 1  # the largest i32
+SPLIT_FROM = 4096  # elements per reduction above which a second pass pays
+SPLIT_OUTPUTS = 2048  # with more results, one pass occupies all cores
 SPLIT_PARTS = 512
-ENOUGH_ROWS = 512  # rows, each a workgroup's, that keep every core at work however long they are
-SPLIT_COLUMNS_FROM = 1024  # as SPLIT_FROM, of sums down columns: a workgroup has 32 of them, with 8 threads each
-ENOUGH_COLUMNS = 16384  # columns, or parts of columns, that keep every core at work
-SHORT_WINDOWS = 32  # elements of all windows of an output: one thread adds them up by itself
+ENOUGH_ROWS = 512  # rows, one per workgroup, that occupy all cores regardless of their length
+SPLIT_COLUMNS_FROM = 1024  # like SPLIT_FROM, for sums down columns: a workgroup has 32 columns, with 8 threads each
+ENOUGH_COLUMNS = 16384  # columns, or parts of columns, that occupy all cores
+SHORT_WINDOWS = 32  # elements in all windows of an output that one thread adds
 
 
 def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A product with a vector is bound by memory: a row kernel reads the matrix once. An outer product is a map."""
+    """A matrix-vector multiplication is bound by memory: as a row kernel it reads the matrix once. An outer product is a map."""
     if not isinstance(p, Dot) or p.chunk:
         return None
     a, b = inputs
@@ -55,8 +55,9 @@ def thin_dot_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def contiguous_rows(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A reduction over the innermost axis and others further out goes over the last axes, so that neighbouring threads read
-    neighbouring elements: the statistics of a batch norm, the gradient of a bias."""
+    """A reduction over the innermost axis and others further out is permuted to reduce the last axes, so that neighbouring threads read
+    neighbouring elements: the statistics of a batch norm, the gradient of a bias.
+    """
     if not isinstance(p, Reduce):
         return None
     (x,) = inputs
@@ -71,7 +72,7 @@ def contiguous_rows(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Few long sums become many shorter ones and then one short one, so that all cores take part."""
+    """Few long sums become many shorter ones and then one short one, so that all cores are busy."""
     if not isinstance(p, Reduce):
         return None
     (x,) = inputs
@@ -104,7 +105,7 @@ def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | 
 
 
 def _parts_of_rows(count: int, outputs: int) -> int:
-    """Into how many parts sums along `outputs` rows of `count` elements are cut; below 2: not at all."""
+    """Into how many parts to split sums along `outputs` rows of `count` elements; below 2: do not split."""
     if count <= SPLIT_FROM or outputs >= ENOUGH_ROWS:
         return 1
     return min(SPLIT_PARTS, count // 1024, max(1, SPLIT_OUTPUTS * 16 // max(outputs, 1)))
@@ -119,7 +120,7 @@ def _parts_of_columns(count: int, outputs: int) -> int:
 
 
 def fold_to_views(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Where windows do not overlap, every element is in one: the gradient of a pooling only moves elements."""
+    """If windows do not overlap, every element is in one window, so the gradient of a pooling only rearranges elements."""
     if not isinstance(p, Fold):
         return None
     (g,) = inputs
@@ -148,7 +149,7 @@ def _padded(r: Rewriter, x: Node, high: list[int]) -> Node:
 
 
 def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Every element gathers from the windows that hold it."""
+    """Every element gathers from the windows that contain it."""
     if not isinstance(p, Fold):
         return None
     (g,) = inputs
@@ -159,7 +160,7 @@ def fold_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def split_long_contractions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A product with few results and a long contraction becomes several shorter ones and their sum, in a fixed order."""
+    """A matrix multiplication with few results and a long contraction becomes several shorter ones and their sum, in a fixed order (split-K)."""
     if not isinstance(p, Dot) or p.chunk:
         return None
     a, b = inputs
@@ -185,7 +186,7 @@ def split_long_contractions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node |
 
 
 def transposed_product(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """The transpose of a^T b, as the gradient of a weight is written, is b^T a, which lies in memory as the weight does."""
+    """The transpose of a^T b, as the gradient of a weight is written, becomes b^T a, which has the memory layout of the weight."""
     if not isinstance(p, Permute):
         return None
     (x,) = inputs
@@ -203,7 +204,7 @@ def transposed_product(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None
 
 
 def expand_call(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A call of several kernels becomes the nodes that it is made of."""
+    """A call of several kernels becomes the nodes of which it is composed."""
     return p.expand(r, *inputs) if isinstance(p, Call) else None
 
 

@@ -1,7 +1,7 @@
-"""Chooses how matrix units multiply: for products of float16 with sums in float32.
+"""Chooses the tiles of matrix multiplications on matrix units: float16 operands, float32 sums.
 
-In: a product and the target. Out: a DotChoice with method "units", or None where the target has no such units, or the product is not
-for them. Which operands hold float16: those that are casts of it to float32 (docs/decisions/0029), which lose nothing on their way back.
+In: a matrix multiplication and the target. Out: a DotChoice with method "units", or None if the target has no suitable units, or they do
+not suit the multiplication. The operands are casts of float16 to float32 (docs/decisions/0029), so casting them back is lossless.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .layouts import IndexOf, IsBuffer, OperandIndex, has_windows, reads_quads
 from .products import Product
 from .puller import LANES, lane_variable
 
-OCTET = 8  # halves of 16 bytes
-LEAST = 32  # rows, columns and places of a product
-SMALLEST = 1 << 21  # multiplications
-PADDING = OCTET  # halves between rows, which then begin in different banks
-JOINED = (32, 16)  # columns of sums that go through workgroup memory at a time
-MANY_TILES = 512  # above which they are taken in stripes
-ALONE = 1.4  # relative time of a workgroup that has a core to itself, where two fit
+OCTET = 8  # halves in 16 bytes
+LEAST = 32  # the smallest m, n and k of a multiplication
+SMALLEST = 1 << 21  # multiply-adds of the smallest multiplication
+PADDING = OCTET  # halves between rows, so that they start in different banks
+JOINED = (32, 16)  # columns of sums that pass through workgroup memory at a time
+MANY_TILES = 512  # above which tiles are numbered in stripes
+ALONE = 1.4  # relative time of a workgroup that has a core to itself, if two fit
 
 
 class Candidate(NamedTuple):
@@ -56,15 +56,15 @@ TILES = (
     Candidate(64, 64, 16, 2, 2, 2.5, 2),
 )
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-STEP = 64  # places that the parts of a contraction are a multiple of
-RATE = 0.96e12  # multiplications of a core in a second, by the first tile
-SUBGROUPS = 4  # of a workgroup that may share a dispatch with others
+STEP = 64  # the granularity of split-K parts
+RATE = 0.96e12  # multiply-adds per second of a core, with the first tile
+SUBGROUPS = 4  # per workgroup, if it may share a dispatch with others
 
 
 def choice_of(
     dot: Node, product: Product, index: OperandIndex, target: Target, is_buffer: IsBuffer, alone: bool
 ) -> DotChoice | None:
-    """The choice for a product on matrix units; None where it is not for them. alone: it has a dispatch to itself."""
+    """The choice for a matrix multiplication on matrix units; None if they do not suit it. alone: whether it has a dispatch to itself."""
     matrices = _matrices(target)
     if matrices is None or dot.dtype is not float32 or product.varies() or product.window > 1:
         return None
@@ -94,13 +94,14 @@ def choice_of(
 
 
 def takes_halves(target: Target) -> bool:
-    """Whether a product of float16 is better given its operands as halves in memory than computed as its tiles load them."""
+    """Whether float16 multiplications should get their operands as halves in memory, instead of computing them while tiles are loaded."""
     return _matrices(target) is not None
 
 
 def alike(choices: list[DotChoice], target: Target) -> list[DotChoice] | None:
-    """The choices of products that share a dispatch and its workgroup memory: loads are as wide as those of all. None where the memory
-    has no room for them."""
+    """The choices of matrix multiplications that share a dispatch and its workgroup memory: loads have the width that suits all. None if the
+    memory is too small for them.
+    """
     own = [c.units for c in choices if c.units is not None]
     left, right = (min(u.widths[side] for u in own) for side in (0, 1))
     sizes = zip(*map(_bytes, choices), strict=True)
@@ -110,7 +111,7 @@ def alike(choices: list[DotChoice], target: Target) -> list[DotChoice] | None:
 
 
 def _matrices(target: Target) -> Matrices | None:
-    """The units' product that kernels use."""
+    """The instruction shape of the matrix units that kernels use."""
     if not target.f16 or target.subgroups[0] != target.subgroups[1] or not target.traits.unrolls:
         return None
     fitting = (m for m in target.matrices if (m.operand, m.result) == ("f16", "f32") and m.k == 16)
@@ -127,7 +128,7 @@ def half_behind(operand: Node, is_buffer: IsBuffer) -> Node | None:
 
 
 def buffer_behind(cast: Node, is_buffer: IsBuffer) -> Node | None:
-    """The buffer of halves of which a cast is a view, if it is."""
+    """The buffer of halves of which a cast is a view, if there is one."""
     if is_buffer(cast):
         return None
     (node,) = cast.inputs
@@ -137,7 +138,7 @@ def buffer_behind(cast: Node, is_buffer: IsBuffer) -> Node | None:
 
 
 def _layout(operand: Node, free: int, k: int, index: IndexOf, is_buffer: IsBuffer) -> tuple[Layout, int]:
-    """Along which axis an operand is loaded, and how many elements at once."""
+    """The axis along which an operand is loaded, and the elements per load."""
     for width in (OCTET, LANES):
         if divides(width, k):
             place = variable("q", k // width) * width + lane_variable()
@@ -191,7 +192,7 @@ def _with_tile(
 
 
 def _relative_time(tile: Candidate, product: Product, target: Target) -> float:
-    """Of the core that has most to do: whole rounds of as many workgroups as run at a time, and the rest."""
+    """The time of the busiest core: whole rounds of concurrent workgroups, and the rest."""
     workgroups = product.batches * product.parts * -(-product.m // tile.bm) * -(-product.n // tile.bn)
     cores = target.traits.costs.cores
     rounds, rest = divmod(workgroups, tile.at_a_time * cores)
@@ -201,7 +202,7 @@ def _relative_time(tile: Candidate, product: Product, target: Target) -> float:
 
 
 def chunk_of(product: Product, target: Target) -> int:
-    """The length of the parts into which the contraction of a product for matrix units is best cut; its own if it is not cut."""
+    """The best length of the parts of a contraction on matrix units (split-K); the whole length if it is not split."""
     tiles = [t for t in TILES if t.down * t.across * target.subgroups[0] <= target.max_workgroup_invocations]
 
     def seconds(parts: int) -> tuple[float, int]:
@@ -214,7 +215,7 @@ def chunk_of(product: Product, target: Target) -> int:
 
 
 def is_for_units(operands: Sequence[Node], product: Product, target: Target) -> bool:
-    """Whether a product of these operands, of which none is computed yet, goes to matrix units."""
+    """Whether a multiplication of these operands, none of which has been computed yet, will use matrix units."""
     if _matrices(target) is None or product.varies() or product.window > 1:
         return False
     if min(product.m, product.n, product.k) < LEAST or product.multiplications < SMALLEST:
@@ -223,7 +224,7 @@ def is_for_units(operands: Sequence[Node], product: Product, target: Target) -> 
 
 
 def _bytes(choice: DotChoice) -> tuple[int, int, int]:
-    """Bytes of workgroup memory: of each operand's tile, and of the sums of all subgroups on their way to their threads."""
+    """Bytes of workgroup memory: both operands' tiles, and the sums of all subgroups for the epilogue."""
     t, units = choice.tile, choice.units
     assert units is not None
     halves = []

@@ -1,11 +1,11 @@
-"""Which temporaries share memory. In: the buffer table and the dispatches in order. Out: slots.
+"""The memory planner: assigns temporaries to shared buffers. In: the buffer table and the dispatches in order. Out: slots.
 
-Two temporaries share a slot when the last reader of one runs before the writer of the other, or when a kernel overwrites
-the one with the other. A slot is a buffer of its own: WebGPU refuses a dispatch that writes one part of a buffer and reads
-another.
+Two temporaries share a slot if their live ranges do not overlap (the last reader of one runs before the writer of the other), or if a
+kernel overwrites the one with the other. A slot is a buffer of its own, because WebGPU refuses a dispatch that writes one part of a
+buffer and reads another.
 
 Source: greedy by size for shared objects, Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
-2020. On seven training steps it took 0 to 56 % more than is in use at the worst moment (ResNet-18 2 %, GPT-2 small 1 %);
+2020. On seven training steps it took 0 to 56 % more than the peak of live memory (ResNet-18 2 %, GPT-2 small 1 %);
 best fit in the order of the dispatches took 0 to 165 % more.
 """
 
@@ -24,8 +24,9 @@ UNUSED: Life = (-1, -1)
 def plan_slots(
     buffers: Sequence[BufferSpec], dispatches: Sequence[Dispatch], overwritten: Mapping[int, int]
 ) -> tuple[list[BufferSpec], tuple[int, ...]]:
-    """The table with slots assigned to temporaries, and the bytes of each slot. The largest first, each into the smallest slot
-    that is free while it lives. overwritten: a temporary that takes over the memory of another → that one."""
+    """The table with slots assigned to temporaries, and the bytes of each slot. The largest temporary comes first; each gets the smallest slot
+    that is free during its live range. overwritten: a temporary that reuses the memory of another → the other.
+    """
     lives: dict[int, Life] = {}
     for step, d in enumerate(dispatches):
         for row in d.buffers:
@@ -51,14 +52,14 @@ def plan_slots(
 
 
 class _Slot:
-    """Memory, and when it is taken: lives, in order, that do not meet."""
+    """A slot with the live ranges of its temporaries, in order and disjoint."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self.lives: list[Life] = []
 
     def gap(self, life: Life) -> int | None:
-        """For how long it stays free around a life: fewer dispatches are a better fit. None where it is taken."""
+        """The length of the free interval around a live range: fewer dispatches are a better fit. None if the slot is taken."""
         k = bisect(self.lives, life)
         before = self.lives[k - 1][1] if k else -2
         after = self.lives[k][0] if k < len(self.lives) else 1 << 30
@@ -66,8 +67,9 @@ class _Slot:
 
 
 def _take(slots: list[_Slot], life: Life, nbytes: int) -> int:
-    """The smallest slot that is free, by number; all are large enough, for the largest temporaries come first, and so the
-    smallest slots last."""
+    """The smallest free slot. All are large enough, because the largest temporaries are assigned first, and the
+    smallest slots are created last.
+    """
     best, least = len(slots), (0, 0)
     for k in range(len(slots) - 1, -1, -1):
         slot = slots[k]

@@ -1,6 +1,6 @@
-"""What a plan tells of its dispatches: which nodes of the captured graph each stands for, and why it is one of its own.
+"""Notes on a plan's dispatches: the nodes of the captured graph that each computes, and why it is a separate kernel.
 
-In: the groups in the order in which they run, and what the fuser noted of pairs that it did not merge. Out: a Note for each.
+In: the groups in execution order, and the fuser's reasons for pairs that it did not merge. Out: a Note for each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .groups import Group
 
 
 def notes_of(groups: Sequence[Group], fuser: Fuser, places: Mapping[int, int]) -> tuple[Note, ...]:
-    """Of dispatches, a group each. places: of nodes in the captured graph, by id."""
+    """The notes of dispatches, one per group. places: positions of nodes in the captured graph, by id."""
     number = {id(part): k for k, group in enumerate(groups) for part in (group, *group.parts)}
 
     def dispatch(group: int) -> int | None:
@@ -40,13 +40,14 @@ def notes_of(groups: Sequence[Group], fuser: Fuser, places: Mapping[int, int]) -
 
 
 def _heads(group: Group) -> list[Node]:
-    """What a kernel is there for: its products or calls, or its reductions, or else what it writes."""
+    """The main nodes of a kernel: its matrix multiplications or calls, or its reductions, or else its outputs."""
     return group.products or group.reduces or group.roots
 
 
 def _reason(before: Group, after: Group, refusal: Refusal, fuser: Fuser, readers: Mapping[int, set[int]]) -> Refusal:
-    """What the fuser said of the two, or why there is a buffer between them at all: where a map is stored because several read
-    it, or because a kernel would bind too much, it would otherwise be part of each."""
+    """The fuser's reason for two separate kernels, or the reason for a buffer between them: several kernels read a map's value, or a kernel
+    would bind too many buffers.
+    """
     if before.archetype != "map" or refusal.why in (Why.CALL, Why.PRODUCT):
         return refusal
     read = [n for n in before.roots if id(n) in fuser.buffers_read(after)]

@@ -1,4 +1,4 @@
-"""Rules for sorting and scattering: comparing all pairs where an axis is short, sorted runs or digits where it is long."""
+"""Rules for sorting and scattering: comparison of all pairs for short axes; merge sort or radix sort for long ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .rewrite import Inputs, Rewriter
 # what it takes to sort by a digit, to sort blocks and to merge, in dispatches of a digit (H200)
 DIGIT, BLOCKS, MERGE = 3, 2, 2
 ALL_PAIRS = 1 << 20  # comparisons up to which a sort, or a scattered sum, is two plain kernels: fewer dispatches
-ALL_PLACES = 32  # places up to which a scattered sum reads every source for every one
+ALL_PLACES = 32  # positions up to which a scattered sum reads every source for each of them
 
 
 def sorted_rows(r: Rewriter, x: Node, descending: bool, bits: int = 32) -> Node:
-    """Keys and positions, uint32 (2, rows, n), of the sorted rows of x (rows, n), whose keys have so many bits."""
+    """Keys and positions, uint32 (2, rows, n), of the sorted rows of x (rows, n), whose keys have that many bits."""
     n = x.shape[1]
     widths = [BLOCK << k for k in range((-(-n // BLOCK) - 1).bit_length())]
     shifts = range(0, bits, BITS)
@@ -46,7 +46,7 @@ def _sorted_by_digits(r: Rewriter, x: Node, descending: bool, shifts: Iterable[i
 
 
 def argsort_to_merges(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Blocks sorted and merged two by two, or all of a row sorted digit by digit."""
+    """Blocks sorted and merged pairwise, or whole rows sorted digit by digit."""
     if not isinstance(p, ArgSort):
         return None
     (x,) = inputs
@@ -62,7 +62,7 @@ def argsort_to_merges(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def report_scatters(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """In checked mode, positions that are out of range are told, and not left out in silence."""
+    """In checked mode, positions out of range are reported instead of being dropped silently."""
     if not isinstance(p, ScatterAdd) or isinstance(inputs[0].primitive, InRange):
         return None
     positions, source = inputs
@@ -70,7 +70,7 @@ def report_scatters(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def scatter_to_index(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Sort the positions, once where all rows share them, and sum the sources of every place in that order."""
+    """Sorts the positions, once if all rows share them, and adds the sources of every target in that order."""
     if not isinstance(p, ScatterAdd):
         return None
     positions, source = inputs
@@ -102,7 +102,7 @@ def _one_row(positions: Node, axis: int) -> Node | None:
 
 
 def scatter_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """out[v] = sum over j of source[j] where positions[j] == v: every result gathers, nothing races."""
+    """out[v] = sum over j of source[j] where positions[j] == v: every result gathers, so there are no races."""
     if not isinstance(p, ScatterAdd):
         return None
     positions, source = inputs
@@ -123,7 +123,7 @@ def scatter_to_sum(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 def argsort_to_ranks(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """The rank of an element is the number of those before it; position k holds the element of rank k.
 
-    Two sums over all pairs of an axis: right for any length, quick up to some thousands.
+    Two sums over all pairs of an axis: correct for any length, fast for up to some thousands.
     """
     if not isinstance(p, ArgSort):
         return None
@@ -140,7 +140,7 @@ def argsort_to_ranks(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         return r.broadcast(r.reshape(r.iota(size, r.device), shape), pairs)
 
     def before(a: Node, b: Node) -> Node:
-        """Whether a comes before b, positions apart; NaN is the largest."""
+        """Whether a sorts before b, regardless of positions; NaN is the largest."""
         low, high = (b, a) if p.descending else (a, b)
         less = r.less(low, high)
         if x.dtype.category != 2:

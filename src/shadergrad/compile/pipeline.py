@@ -34,16 +34,16 @@ Begin = Callable[[Kernel], None]
 
 
 def _ignore(kernel: Kernel) -> None:
-    """For runners that have nothing to begin."""
+    """The `begin` callback of runners that compile nothing ahead."""
 
 
 @collector_waits()
 def compile_graph(graph: Graph, target: Target, begin: Begin = _ignore) -> tuple[Plan, list[int]]:
-    """The plan, and which of graph.keep it gives as further outputs after graph.outputs.
+    """The plan, and which nodes of graph.keep it returns as further outputs after graph.outputs.
 
-    Its inputs are arguments in0, in1, ..., its outputs results out0, out1, ...; `Plan.labelled` gives others.
-    begin: is told of each kernel as soon as its text is known, so that a driver may compile it while others are written; not of
-    those of sizes that vary, which a device writes anew.
+    Its inputs are arguments in0, in1, ..., its outputs results out0, out1, ...; `Plan.labelled` gives other names.
+    begin: a callback that gets each kernel as soon as its source is written, so that a driver may compile it while others are written. Kernels
+    with varying sizes are left out, because a device rewrites them.
     """
     if target.language == "numpy":
         return _numpy_plan(graph, target), list(range(len(graph.keep)))
@@ -84,7 +84,7 @@ _printed: set[Kernel] = set()  # what SHADERGRAD_DEBUG=kernels has shown
 
 
 def _show(plan: Plan) -> None:
-    """What SHADERGRAD_DEBUG asks for; a kernel is printed once, with the numbers and names that explain() gives it."""
+    """Prints what SHADERGRAD_DEBUG requests; a kernel is printed once, with the numbers and names that explain() uses."""
     if "plan" in config.debug:
         print(plan, file=sys.stderr)
     if "kernels" not in config.debug:
@@ -98,8 +98,9 @@ def _show(plan: Plan) -> None:
 
 
 def _separate(outputs: list[Node], places: dict[int, int]) -> list[Node]:
-    """Every output gets memory of its own: an input, or a value wanted twice, is copied, for either may be overwritten.
-    places: of nodes, by id, to which copies are added."""
+    """Gives every output its own memory: an input, or a value that is returned twice, is copied, because either may be overwritten.
+    places: of nodes, by id, to which copies are added.
+    """
     seen: set[int] = set()
     result = []
     for node in outputs:

@@ -1,10 +1,10 @@
-"""Plans kept on disk, so that a process need not compile what one before it did. In: a graph and a target. Out: its plan.
+"""The plan cache on disk, shared by processes. In: a graph and a target. Out: its plan.
 
-A file holds one plan, named by a digest of all that it was compiled from: the graph (primitives with all parameters, shapes,
-dtypes, how they hang together), the target (which is all that the compiler knows of a device), and the texts of the
-compiler itself. Files are the user's alone and whole (`system/private_files.py`), so two writers, a torn file and another version do
-no harm. A plan that does not fit its graph is compiled anew. Not kept: small graphs, those of the cpu device, and those
-with primitives that are not the library's own.
+A file holds one plan, named by a digest of everything that determines it: the graph (primitives with all parameters, shapes,
+dtypes, edges), the target (the compiler's complete description of a device), and the source of the compiler. Files belong to the
+user alone and are replaced atomically (`system/private_files.py`), so concurrent writers, truncated files and other versions do no
+harm. A plan that does not fit its graph is compiled again. Small graphs, graphs of the cpu device, and graphs with primitives defined
+outside the library are not cached.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from ..plan import FORMAT, Plan
 from ..system.private_files import PrivateFiles, make_room
 from ..target import Target
 
-MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
-FEWEST_NODES = 64  # what is smaller is compiled faster than it is found
+MOST_BYTES = 256 << 20  # of all files; beyond it the least recently used are deleted
+FEWEST_NODES = 64  # smaller graphs compile faster than a look-up takes
 PACKAGE = Path(__file__).parents[1]
-TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py", "explanation.py")  # what a plan is made by
+TEXTS = ("compile", "graph", "primitives", "plan.py", "dtypes.py", "explanation.py")  # on which plans depend
 
 
 class CacheWarning(UserWarning):
-    """Plans on disk that others may have written."""
+    """The plan cache is not used, because other users may have written to it."""
 
 
 class CacheError(ShadergradError, OSError):
-    """A plan that cannot be kept."""
+    """A plan that cannot be cached."""
 
 
 files = PrivateFiles(
@@ -53,7 +53,7 @@ files = PrivateFiles(
 def compiled(
     graph: Graph, target: Target, compile_graph: Callable[[Graph, Target], tuple[Plan, list[int]]]
 ) -> tuple[Plan, list[int]]:
-    """What `compile_graph` gives, from disk where it was compiled before."""
+    """The result of `compile_graph`, from disk if it is cached."""
     folder = _folder()
     name = None if folder is None else name_of(graph, target)
     if folder is None or name is None:
@@ -68,7 +68,7 @@ def compiled(
 
 
 def _folder() -> Path | None:
-    """Where plans are kept; None where nothing is to be, or compiling is to be looked at."""
+    """The folder of the cache; None if caching is off, in debug and checked mode, and while sizes vary."""
     if config.debug or verify.enabled or symbolic_sizes.follows:  # texts with marks are for one process
         return None
     folder = config.kept("plans")
@@ -76,7 +76,7 @@ def _folder() -> Path | None:
 
 
 def name_of(graph: Graph, target: Target) -> str | None:
-    """The file of a graph; None where it is not kept."""
+    """The file name of a graph; None if it is not cached."""
     if target.language != "wgsl":
         return None
     ends = [*graph.outputs, *graph.keep]
@@ -106,7 +106,7 @@ def name_of(graph: Graph, target: Target) -> str | None:
 
 @cache
 def _version() -> str:
-    """A digest of the compiler's own texts: a plan of another version is another plan."""
+    """A digest of the compiler's own source: another version has other plans."""
     digest = hashlib.sha256(str(FORMAT).encode())
     for part in TEXTS:
         path = PACKAGE / part
@@ -117,7 +117,7 @@ def _version() -> str:
 
 
 def _read(path: Path) -> tuple[Plan, list[int]] | None:
-    """The plan of a file; None where there is no whole one."""
+    """The plan in a file; None if the file is missing or incomplete."""
     packed = files.read(path)
     if packed is None:
         return None
@@ -130,7 +130,7 @@ def _read(path: Path) -> tuple[Plan, list[int]] | None:
 
 
 def _fits(plan: Plan, kept: list[int], graph: Graph, target: Target) -> bool:
-    """Whether a plan takes what the graph takes and gives what it gives."""
+    """Whether a plan has the inputs and outputs of the graph."""
     if plan.target != target or len(set(kept)) != len(kept) or not all(0 <= k < len(graph.keep) for k in kept):
         return False
     rows = [*plan.inputs, *plan.outputs]
@@ -142,7 +142,7 @@ def _fits(plan: Plan, kept: list[int], graph: Graph, target: Target) -> bool:
 
 
 def _write(path: Path, plan: Plan, kept: Iterable[int]) -> None:
-    """Keep a plan, and make room for it. Raises CacheError where the disk does not take it."""
+    """Store a plan, and delete old ones beyond the limit. Raises CacheError if the disk refuses it."""
     notes = [note.to_data() for note in plan.notes]
     packed = zlib.compress(json.dumps([list(kept), notes, plan.to_json()]).encode(), 1)
     files.write(path, packed)

@@ -1,4 +1,4 @@
-"""What runs before what. In: for each thing, what it waits for. Out: answers, while things merge and wait for more."""
+"""The transitive order of groups, under merges and added edges. In: direct predecessors. Out: whether one group runs before another."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Precedence(Generic[T]):
-    """Each thing has a bit, and the bits of all that run before it, found for all at once: to look for a path at every
-    question grows with the square of the graph. Things that merged have one number, and answer to the bits of all of them.
+    """A transitive partial order as bit sets: each key has a bit, and the bits of all keys before it. A path search for each
+    question would grow with the square of the graph. Merged keys share a number, which has the bits of all of them.
 
-    Raises graphlib.CycleError where things wait for each other.
+    Raises graphlib.CycleError if keys wait for each other.
     """
 
     def __init__(self, waits: Mapping[T, Iterable[T]]) -> None:
@@ -29,7 +29,7 @@ class Precedence(Generic[T]):
             self.wait(key, waits.get(key, ()))
 
     def runs_after(self, key: T, other: T) -> bool:
-        """Whether `key` waits for `other`, or is it."""
+        """Whether `key` waits for `other`, or is the same."""
         return self._before[self._number[key]] >> self._number[other] & 1 == 1
 
     def ordered(self, a: T, b: T) -> bool:
@@ -38,7 +38,7 @@ class Precedence(Generic[T]):
         return (self._before[m] >> n | self._before[n] >> m) & 1 == 1
 
     def wait(self, key: T, others: Iterable[T]) -> None:
-        """Let `key` wait for others, of which none waits for it."""
+        """Make `key` wait for others, none of which waits for it."""
         number, more = self._number[key], 0
         for other in others:
             self._after[self._number[other]].add(number)
@@ -46,7 +46,7 @@ class Precedence(Generic[T]):
         self._spread(number, more)
 
     def merge(self, a: T, b: T, both: T) -> None:
-        """Put `both` in the place of a and b, of which none waits for the other by way of a third."""
+        """Replace a and b by `both`; neither waits for the other through a third."""
         kept, left = self._number.pop(a), self._number.pop(b)
         self._number[both] = self._now[left] = kept
         more = self._before[kept] | self._before[left]
@@ -62,7 +62,7 @@ class Precedence(Generic[T]):
         return number
 
     def _spread(self, number: int, more: int) -> None:
-        """Let a number, and all that wait for it, wait for `more`."""
+        """Add `more` to what a number, and all that wait for it, wait for."""
         stack = [number]
         while stack:
             number = self._present(stack.pop())

@@ -13,7 +13,7 @@ from .layouts import is_shared
 
 @dataclass(frozen=True)
 class Product:
-    """`batches` products of m x n results over k, cut into `parts` of `chunk`. window: as of Dot."""
+    """`batches` matrix multiplications of m x n results over k, cut into `parts` of `chunk`. window: as in Dot."""
 
     batches: int
     m: int

@@ -1,8 +1,8 @@
-"""The walk that asks for single elements, and the words in which the rules of elements.py are written.
+"""The recursive walk over single elements, and the operations with which the rules of elements.py are written.
 
-`pull(node, index)` gives the text of one element. A view only rewrites the index, an elementwise operation pulls its
-operands at the same index, a node that has a buffer is loaded. Whoever walks is a `Puller`: the `Renderer` (render.py) writes
-WGSL, the `Recorder` (recorder.py) writes nothing and lists which buffers are read, and at which index, and the native writer
+`pull(node, index)` gives the expression of one element. A view only rewrites the index, an elementwise operation pulls its
+operands at the same index, and a node with a buffer becomes a load. There are three `Puller`s: the `Renderer` (render.py) writes
+WGSL; the `Recorder` (recorder.py) writes nothing and lists which buffers are read, and at which index; the native writer
 (native/writer.py) writes LLVM IR.
 """
 
@@ -25,9 +25,9 @@ def lane_variable() -> Index:
 
 
 class Puller:
-    """The walk, and the words in which the rules of ELEMENT are written. A value is a text; a condition as well.
+    """The walk, and the operations with which the rules of ELEMENT are written. A value is an expression; so is a condition.
 
-    is_buffer: whether a node is read from memory rather than computed here.
+    is_buffer: whether a node is loaded from memory rather than computed here.
     """
 
     def __init__(self, is_buffer: Callable[[Node], bool]) -> None:
@@ -43,7 +43,7 @@ class Puller:
         return self.pull(node, unflatten(flat, node.shape))
 
     def count(self, operations: int) -> None:
-        """The element costs so many scalar operations more."""
+        """Adds scalar operations to the cost of the element."""
 
     def apply(self, primitive: Elementwise, node: Node, values: list[str]) -> str:
         """The result of an elementwise operation."""
@@ -57,8 +57,9 @@ class Puller:
         raise NotImplementedError
 
     def inside(self, i: Index, by: int, size: int) -> tuple[Index, str | None]:
-        """i / by, and the condition that i is a multiple of `by` within `size` elements, None if it always holds; where it
-        does not hold, the index is some other one within."""
+        """i / by, and the condition that i is a multiple of `by` within `size` elements, None if it always holds; if it does
+        not hold, the index is some other valid one.
+        """
         raise NotImplementedError
 
     def below(self, i: Index, end: int) -> str:
@@ -66,25 +67,25 @@ class Puller:
         raise NotImplementedError
 
     def position(self, value: str, size: int) -> tuple[Index, str]:
-        """An index that is data, and the condition that it lies within `size` elements."""
+        """An index that comes from data, clamped, and the condition that it lies within `size` elements."""
         raise NotImplementedError
 
     def offset(self, value: str, highest: int) -> Index:
-        """A number (i32) that is data as a place from 0 to `highest`."""
+        """A number (i32) that comes from data, as a position from 0 to `highest`."""
         raise NotImplementedError
 
     def report(self, fault: int, value: str, size: int, low: int = 0) -> None:
-        """Tell the device of a position that does not lie in [low, size)."""
+        """Report a position outside [low, size) to the device."""
         raise NotImplementedError
 
     def choose(self, conditions: Sequence[str], value: str, otherwise: str, dtype: DType) -> str:
-        """`value` where all conditions hold, else `otherwise`."""
+        """`value` if all conditions hold, else `otherwise`."""
         raise NotImplementedError
 
     def guarded(
         self, conditions: Sequence[str], value: Callable[[], str], fill: Callable[[], str], dtype: DType
     ) -> str:
-        """What `value` pulls where all conditions hold, else `fill`."""
+        """The element that `value` pulls if all conditions hold, else `fill`."""
         return self.choose(conditions, value(), fill(), dtype)
 
     def random_word(self, values: list[str], index: Index | None) -> str:
@@ -92,7 +93,7 @@ class Puller:
         raise NotImplementedError
 
     def note_packed(self, flat: Index) -> None:
-        """Elements at this place are parts of words: neighbours are neighbours in memory, although one word is read."""
+        """Record that elements at this position are parts of words: neighbours are contiguous in memory, although one word is read."""
 
     def depends_on_lane(self, indices: Iterable[Index]) -> bool:
         """Whether the index differs between the elements that are computed at once."""
@@ -102,5 +103,5 @@ class Puller:
         return False
 
     def lane_by_lane(self, node: Node, index: Indices) -> str:
-        """Four elements, one by one: for what depends on the lane in a way that has no vector form."""
+        """Four elements, one by one, for an expression that depends on the lane and has no vector form."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The walk that writes nothing: which buffers a kernel reads, at which index, and what an element costs."""
+"""A `Puller` without output: it records which buffers a kernel reads, at which index, and the cost of an element."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..primitives.elementwise import Elementwise
 from .elements import element_rule, needs_check
 from .puller import Indices, Puller
 
-UNKNOWN = "?"  # the names of positions that are data begin so
+UNKNOWN = "?"  # the first character of names of positions that come from data
 
 
 class Recorder(Puller):
-    """Lists reads: (node, row-major index) pairs, and how many scalar operations an element costs."""
+    """Lists reads as (node, row-major index) pairs, and counts the scalar operations of an element."""
 
     def __init__(self, is_buffer: Callable[[Node], bool]) -> None:
         super().__init__(is_buffer)
@@ -38,7 +38,7 @@ class Recorder(Puller):
 
     @property
     def places(self) -> list[Index]:
-        """Where neighbouring elements may be neighbours in memory: of buffers, and of elements that are parts of words."""
+        """The positions at which neighbouring elements may be contiguous in memory: in buffers, and in packed words."""
         return [*(flat for _, flat in self.reads), *self.packed]
 
     def note_packed(self, flat: Index) -> None:

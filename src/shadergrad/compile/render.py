@@ -1,6 +1,7 @@
-"""Rendering by pulling: the body of one kernel in WGSL, from its results down to the buffers.
+"""Renders the body of one kernel in WGSL, from its results down to the buffers.
 
-Rules give elements (elements.py), statements land in scopes (wgsl/statements.py), buffers are accessed (wgsl/accesses.py).
+Elements come from the rules (elements.py), statements are placed in scopes (wgsl/statements.py), and buffers are accessed by
+wgsl/accesses.py.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class Renderer(Statements, Puller):
 
     lanes: 1, or 4 to compute four consecutive elements at once, numbered by the index variable LANE.
     in_place: for a root that overwrites an input's buffer, by id, that input.
-    Values are texts; `vectors` holds those that are vec4.
-    branching: elements outside of what a view holds are not loaded, rather than loaded from elsewhere and replaced. That is
-    faster where loads are many and their places known before a loop.
-    wide: buffers of vec4s that are only read are read 64 bits at a time, for a target that takes as long for 32.
-    converts_halves: by the device's own conversions.
+    Values are expressions; `vectors` holds those that are vec4.
+    branching: elements outside of a view's bounds are skipped by a branch, instead of loaded from another position and replaced. This is
+    faster if loads are many and their positions are known before a loop.
+    wide: read-only buffers of vec4s are read 64 bits at a time, for a target that takes as long for 32.
+    converts_halves: with the device's own conversions.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Renderer(Statements, Puller):
         return result
 
     def _beyond_algebra(self, primitive: Elementwise, values: list[str], vector: bool) -> list[str]:
-        """The operands, those that algebra.py names hidden: joined with a number that is always 0, which no compiler knows."""
+        """The operands; those that algebra.py lists are hidden: combined with a number that is always 0, which no compiler knows."""
         hide = to_hide(primitive.name, values, self.made_of)
         return [self._hidden(v, vector) if h else v for v, h in zip(values, hide, strict=True)]
 
@@ -134,9 +135,9 @@ class Renderer(Statements, Puller):
         return self.define(text, self.depth_of_values(value), vector)
 
     def use_functions(self, text: str, vector: bool, operation: str) -> str:
-        """Note the sg_ functions that `text` calls for an operation; in vec4 code, call their vec4 forms.
+        """Record the sg_ functions that `text` calls; in vec4 code, call their vec4 forms.
 
-        Raises CompileError, which names the operation, where there is no such function.
+        Raises CompileError, which names the operation, if there is no such function.
         """
 
         def note(match: re.Match[str]) -> str:
@@ -188,7 +189,7 @@ class Renderer(Statements, Puller):
         return self._access(binding, self._hoisted(flat) if self.branching else flat, None)
 
     def _hoisted(self, flat: Index) -> Index:
-        """The same position, what is known outside of all scopes computed there."""
+        """The same position, with its loop-invariant parts computed outside of the loops."""
         known = Index(0, {a: c for a, c in flat.terms.items() if self.depth_of(Index(0, {a: 1})) == 0})
         if len(known.terms) == len(flat.terms) or not known.terms:
             return flat
@@ -233,7 +234,7 @@ class Renderer(Statements, Puller):
         self.line(self._accesses.mark_write(binding, flat, quad, value))
 
     def resolve(self, text: str) -> str:
-        """Replace access marks by the accesses, now that it is known which buffers are arrays of vec4."""
+        """Replace placeholders by the accesses, once it is known which buffers are arrays of vec4."""
         return self._accesses.resolve(text)
 
     # -- places
@@ -254,7 +255,7 @@ class Renderer(Statements, Puller):
         return whole // by if self.branching else self.clamp(i // by, condition, size), condition
 
     def clamp(self, i: Index, condition: str, size: int) -> Index:
-        """An index that is `i` where the condition holds and 0 elsewhere: always inside an axis of `size`."""
+        """An index that is `i` if the condition holds, else 0: always inside an axis of `size`."""
         depth = max(self.depth_of(i), self.depth_of_values(condition))
         return opaque(self.define(f"select(0, {render(i)}, {condition})", depth, prefix="j"), 0, max(size - 1, 0))
 
@@ -303,7 +304,7 @@ class Renderer(Statements, Puller):
         )
 
     def _same_width(self, value: str, other: str, dtype: DType) -> str:
-        """`value`, widened if the other is a vec4."""
+        """`value`, as a vec4 if the other is one."""
         if other not in self.vectors or value in self.vectors:
             return value
         wide = self.as_vector(value, dtype)

@@ -20,7 +20,7 @@ Rule = Callable[["Rewriter", Primitive, Inputs], "Node | None"]
 
 
 class Rewriter(Builder):
-    """Interns nodes and applies rules while building; rules may ask what the target allows."""
+    """Interns nodes and applies rules while building; rules may depend on the target."""
 
     def __init__(self, rules: Sequence[Rule], device: str, target: Target = PORTABLE) -> None:
         self.rules = rules
@@ -31,7 +31,7 @@ class Rewriter(Builder):
         self._place: int | None = None
 
     def make(self, primitive: Primitive, *inputs: Node) -> Node:
-        """`primitive(*inputs)` or what the rules turn it into; the same call gives the same node."""
+        """`primitive(*inputs)`, or the node into which the rules turn it; equal calls give the same node."""
         key = (primitive, tuple(id(i) for i in inputs))
         found = self.table.get(key)
         if found is None:
@@ -52,7 +52,7 @@ class Rewriter(Builder):
         return self.make(primitive)
 
     def rewrite(self, outputs: Iterable[Node], old: Iterable[Node] = ()) -> dict[int, Node]:
-        """The new node of every old one that `outputs` need, by id of the old. old: them by place, for `places`."""
+        """The new node of every old one that `outputs` need, by id of the old. old: them by position, for `places`."""
         new: dict[int, Node] = {}
         place = {id(n): k for k, n in enumerate(old)}
         for node in topological(outputs, lambda n: n.inputs):

@@ -1,8 +1,8 @@
-"""The rounds of a kernel's loops, read from its text: no kernel may make more than a device allows.
+"""Counts the loop iterations of a kernel in its source, and refuses more than a device allows.
 
-A rasteriser in software leaves every loop of an invocation once its loops have made 65,535 rounds together (Mesa's
-LP_MAX_TGSI_LOOP_ITERATIONS): what is left is dropped without a word, and nested loops do not help. So choices keep all loops of a kernel below MOST_ROUNDS on every target, and
-`check` refuses a kernel that would be cut short on a device that counts (`Traits.counts_rounds`).
+A software rasteriser leaves every loop of an invocation once its loops have made 65,535 iterations together (Mesa's
+LP_MAX_TGSI_LOOP_ITERATIONS). It drops the remaining iterations silently, and nested loops count, too. So choices keep all loops of a
+kernel below MOST_ROUNDS on every target, and `check` refuses a kernel that such a device would cut short (`Traits.counts_rounds`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 from ..errors import CompileError
 from ..symbolic_sizes import MARK
 
-MOST_ROUNDS = 60000  # of all loops of an invocation: a little below the least that is known
+MOST_ROUNDS = 60000  # iterations of all loops of an invocation: slightly below the smallest known limit
 
 # loops that end when data says so, by what identifies them, and the most rounds that they make
 OF_DATA = {
@@ -33,7 +33,7 @@ LET = re.compile(r"\b(?:let|const|var) (\w+)(?:: \w+)? = ([^;]+);")
 
 
 def check(source: str, name: str) -> None:
-    """Raises CompileError, which names the kernel, if its loops make more rounds than such a device lets an invocation make."""
+    """Raises CompileError, which names the kernel, if its loops make more iterations than such a device allows per invocation."""
     found = rounds_of(source)
     if found > MOST_ROUNDS:
         raise CompileError(
@@ -44,7 +44,7 @@ def check(source: str, name: str) -> None:
 
 @lru_cache(maxsize=4096)
 def rounds_of(source: str) -> int:
-    """At most so many rounds do the loops of an invocation make together. A loop whose end is not known from the text counts once."""
+    """An upper bound of the iterations of all loops of an invocation. A loop whose end is not known from the text counts once."""
     if not HEAD.search(source):
         return 0
     bodies = _functions(re.sub(r"//[^\n]*", "", source.replace(MARK, "")))
@@ -62,7 +62,7 @@ def _rounds_of_functions(names: tuple[str, ...], library: tuple[str, ...]) -> in
 
 
 def rounds_within(expression: str, library: Mapping[str, str]) -> int:
-    """The rounds of loops in the functions of `library` (name to text) that an expression calls."""
+    """The loop iterations in the functions of `library` (name to text) that an expression calls."""
     names = tuple(n for n in re.findall(r"sg_\w+", expression) if n in library)
     return _rounds_of_functions(names, tuple(library.values())) if names else 0
 
@@ -77,7 +77,7 @@ def _functions(source: str) -> dict[str, str]:
 
 
 def _closing(text: str, at: int) -> int:
-    """The place of the bracket that closes the one at `at`."""
+    """The position of the bracket that closes the one at `at`."""
     depth = 0
     for place in range(at, len(text)):
         depth += (text[place] in "({") - (text[place] in ")}")
@@ -108,7 +108,7 @@ def _of_text(text: str, bodies: dict[str, str], known: dict[str, int], lets: dic
 
 
 def _loops(text: str) -> Iterator[tuple[str, str, int, int]]:
-    """The outermost loops: head, body, where they begin and end."""
+    """The outermost loops: head, body, start and end."""
     at = 0
     while match := HEAD.search(text, at):
         opening = match.end() - 1
@@ -124,7 +124,7 @@ def _loops(text: str) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _most(head: str, lets: dict[str, str]) -> int:
-    """The most rounds of a loop with this head; 1 where the text does not tell."""
+    """The most iterations of a loop with this head; 1 if the text does not tell."""
     for key, most in OF_DATA.items():
         if head.startswith(key):
             return most
@@ -144,7 +144,7 @@ def _most(head: str, lets: dict[str, str]) -> int:
 
 
 def _span(start: str | None, limit: str, lets: dict[str, str]) -> int | None:
-    """The most that lies between the start of a loop and its end."""
+    """The largest difference between the start and the end of a loop."""
     beyond = re.fullmatch(r"(\w+)( / \d+)?", limit.strip())
     by = beyond[2] or "" if beyond is not None else ""
     whole = lets.get(beyond[1], limit) if beyond is not None else limit
@@ -157,7 +157,7 @@ def _span(start: str | None, limit: str, lets: dict[str, str]) -> int | None:
 
 
 def _bound(text: str, lets: dict[str, str], *, least: bool = False, depth: int = 8) -> int | None:
-    """A number that an expression does not exceed, or fall below; None where it is not known."""
+    """An upper, or lower, bound of an expression; None if none is known."""
     try:
         tree = ast.parse(re.sub(r"(\d)[ui]\b", r"\1", text.strip()), mode="eval").body
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""Kernels in order: which outputs overwrite inputs, which maps share a dispatch, what runs when.
+"""Orders the kernels, and decides which outputs overwrite inputs and which maps share a dispatch.
 
 In: a fuser that has grouped a graph, and the outputs: computed nodes, not inputs. Out: groups in order (`assemble.py` makes a plan of them).
 """
@@ -29,15 +29,15 @@ from .precedence import Precedence
 from .products import Product
 from .tiles import tile_of
 
-LITTLE = 1 << 20  # elements of what is kept for a kernel that runs later than it might
-LARGE = 1 << 20  # elements of maps that share a dispatch where they read the same
-MOST_BESIDE = 64 << 20  # bytes that two calls of a level may make, whatever else takes memory
-PATIENCE = 4  # levels that a kernel waits for another with which it shares a dispatch
+LITTLE = 1 << 20  # elements that are kept alive for a kernel that is delayed
+LARGE = 1 << 20  # elements of maps that share a dispatch if they have the same operands
+MOST_BESIDE = 64 << 20  # bytes that two calls of a level may always allocate
+PATIENCE = 4  # levels by which a kernel may be delayed to share a dispatch
 
 
 @dataclass
 class Schedule:
-    """See the module.
+    """The order of kernels; see the module.
 
     in_place: id of root -> the input, or the temporary, that it overwrites. after: id of group -> ids of groups that must
     run before.
@@ -59,7 +59,7 @@ class Schedule:
         self._overwrite_temporaries()
 
     def _link(self) -> None:
-        """A group runs after those that write what it reads."""
+        """A group runs after those that write its operands."""
         producer = self.fuser.producer
         for group in self.fuser.groups.values():
             self.after[id(group)] = {id(producer[k]) for k in self.fuser.buffers_read(group) if k in producer}
@@ -67,8 +67,9 @@ class Schedule:
     # -- donation
 
     def _choose_in_place(self) -> None:
-        """An output takes over an input's memory where its kernel may write there, and all other readers of the input can
-        run before it."""
+        """Donation: an output reuses an input's memory if its kernel may write there, and all other readers of the input can
+        run before it.
+        """
         taken: set[int] = set()
         before = None if circle(self.after) else Precedence(self.after)
         readers: dict[int, list[Group]] = {}
@@ -90,8 +91,9 @@ class Schedule:
 
     def _may_overwrite(self, group: Group, root: Node, old: Node) -> bool:
         """Whether a kernel may write `root` over `old`: they have the same elements, and it reads each of them only where it
-        writes it. In a row kernel one thread writes a row's scalar, after it has read; of vectors there may be one, which
-        is written last, each element by the thread that has read it."""
+        writes it. In a row kernel one thread writes a row's scalar, after it has read the row. Only one vector may be written in place;
+        it is written last, each element by the thread that has read it.
+        """
         if root.size != old.size or root.dtype is not old.dtype:
             return False
         if group.call is not None and (not has_epilogue(group.call) or id(old) in self._given(group.call)):
@@ -106,12 +108,13 @@ class Schedule:
         return all(flat == here for key, flat in self._reads[id(group)] if key == id(old))
 
     def _given(self, call: Node) -> set[int]:
-        """What a call reads wherever it likes."""
+        """The operands that a call may read at any position."""
         return {id(behind_reshapes(x)) for x in call.inputs}
 
     def _overwrite_temporaries(self) -> None:
-        """A temporary takes over the memory of another where its kernel is the last that reads that one. Not in an
-        epilogue: it would wait for each element, which a compiler may not read before it has written those before it."""
+        """A temporary reuses the memory of another if its kernel is the last reader of that one. Not in an epilogue: loads would have to wait for
+        stores, because the compiler must not reorder them.
+        """
         outputs = {id(o) for o in self.outputs}
         last = {key: group for group in self.ordered for key in self.fuser.buffers_read(group)}
         for group in self.ordered:
@@ -128,8 +131,9 @@ class Schedule:
     # -- horizontal fusion
 
     def _share_dispatches(self) -> None:
-        """Maps that nothing else reads (optimizer updates) in as few dispatches as the binding limit allows; so rows that
-        nothing else reads and that read little, and rows that may run beside each other anyway."""
+        """Maps whose results no kernel reads (optimizer updates) share as few dispatches as the binding limit allows. So do rows whose results
+        no kernel reads and that read little memory, and independent rows of one level.
+        """
         self._share(self._buckets(self._sinks("map")))
         self._share(self._buckets_alike([g for g in self._sinks("row") if self._reads_little(g)]))
         self._share(self._buckets(self._casts_of_inputs()))
@@ -141,12 +145,12 @@ class Schedule:
             self._share(self._maps_together())
 
     def _shareable(self) -> list[Group]:
-        """Groups that may be part of a kernel whose workgroups do different things."""
+        """Groups that may be part of a kernel whose workgroups take different branches."""
         target = self.fuser.target
         return [g for g in self.fuser.groups.values() if target.takes_branches(hint(max(g.size, g.outer * g.inner)))]
 
     def _casts_of_inputs(self) -> list[Group]:
-        """Weights as halves, for matrix units: they could all be made first."""
+        """Casts of weights to halves, for matrix units: all of them could run first."""
         if not matrix_units.takes_halves(self.fuser.target):
             return []
         maps = [g for g in self._shareable() if g.archetype == "map" and not g.parts and len(g.roots) == 1]
@@ -156,7 +160,7 @@ class Schedule:
         return all(isinstance(n.primitive, Placeholder) for n in self.fuser.buffers_read(group).values())
 
     def _products_together(self) -> list[list[Group]]:
-        """Buckets of products of one level that take less time in one dispatch than one after another."""
+        """Sets of matrix multiplications of one level that take less time in one dispatch than one after another."""
         level, target = self._levels(), self.fuser.target
         beside: dict[tuple[int, DType], list[tuple[Product, Group]]] = {}
         for group in self.fuser.groups.values():
@@ -180,8 +184,9 @@ class Schedule:
         return found
 
     def _take_turns(self) -> None:
-        """Of two calls that could share a dispatch, but whose results are a third of all that is made or more, the one with less
-        waits until that of the other was read: the points of both gradients of a convolution may lie in one place then."""
+        """If two calls could share a dispatch, but their results are a third or more of all temporaries, the smaller one
+        waits until the other's result has been read: then the Winograd points of both gradients of a convolution can use the same memory.
+        """
         groups = self.fuser.groups.values()
         total = sum(map(_nbytes, groups))
         for pair in self._calls_alike(groups):
@@ -197,7 +202,7 @@ class Schedule:
                 self.after[id(second)] = before
 
     def _calls_together(self) -> list[list[Group]]:
-        """Pairs of calls of one primitive and level that may share a dispatch, in which each binds by itself what it reads."""
+        """Pairs of calls of one primitive and level that may share a dispatch, in which each binds its own operands."""
         limit = self.fuser.limit
         return [
             [a, b]
@@ -206,7 +211,7 @@ class Schedule:
         ]
 
     def _calls_alike(self, groups: Iterable[Group]) -> list[list[Group]]:
-        """Pairs of calls of one primitive and level whose kernels may be one."""
+        """Pairs of calls of one primitive and level that may have one kernel."""
         level = self._levels()
         alike: dict[tuple[int, type[Primitive]], list[Group]] = {}
         for group in groups:
@@ -217,8 +222,9 @@ class Schedule:
         return [calls[k : k + 2] for calls in alike.values() for k in range(0, len(calls) - 1, 2)]
 
     def _maps_together(self) -> list[list[Group]]:
-        """Pairs of large maps of one level and size that read the same, as the gradients of two norms whose sum was taken do; on
-        large GPUs, where that was measured."""
+        """Pairs of large maps of one level and size with the same operands, such as the gradients of two norms whose sum was used; only on
+        large GPUs, where a gain was measured.
+        """
         if not self.fuser.target.traits.winograd:
             return []
         level = self._levels()
@@ -239,7 +245,7 @@ class Schedule:
         return [n for key, n in self.fuser.buffers_read(a).items() if key in other]
 
     def _bound(self, group: Group) -> int:
-        """How many bindings a call has: each of its arguments is one."""
+        """The number of bindings of a call: one for each argument."""
         assert group.call is not None
         others = self.fuser.buffers_read(group).keys() - self._given(group.call)
         return len(group.call.inputs) + len(others) + len(group.roots)
@@ -259,13 +265,14 @@ class Schedule:
         self.fuser.producer |= {id(root): bucket for bucket in shared.values() for root in bucket.roots}
 
     def _reads_little(self, group: Group) -> bool:
-        """Whether it costs little memory to run it later."""
+        """Whether running it later keeps little memory alive."""
         read = self.fuser.buffers_read(group).values()
         return hint(sum(n.size for n in read if not isinstance(n.primitive, Placeholder))) <= LITTLE
 
     def _buckets_alike(self, groups: list[Group], by_level: bool = False) -> list[list[Group]]:
-        """Buckets of row groups with equally many threads, that may share workgroup memory; by_level: of those that may run
-        at one time."""
+        """Sets of row groups with equally many threads, which may share workgroup memory; by_level: only groups that may run
+        at the same time.
+        """
         at = self._meeting_levels(groups) if by_level else {}
         alike: dict[tuple[int, int], list[Group]] = {}
         for group in groups:
@@ -274,8 +281,9 @@ class Schedule:
         return [bucket for groups in alike.values() for bucket in self._buckets(groups)]
 
     def _meeting_levels(self, groups: list[Group]) -> dict[int, int]:
-        """The level at which each runs: a group that can wait (what reads it runs later) waits a little for one of as many
-        threads that cannot."""
+        """The level at which each group runs: one that can wait, because its readers run later, may be delayed to the level of another with as
+        many threads that cannot.
+        """
         level = self._levels()
         latest: dict[int, int] = {}
         for key, before in self.after.items():
@@ -303,7 +311,7 @@ class Schedule:
         return [g for g in self._shareable() if g.archetype == archetype and all(id(r) in unread for r in g.roots)]
 
     def _buckets(self, sinks: list[Group]) -> list[list[Group]]:
-        """Those that fit one kernel together, first fit, the largest first."""
+        """Sets that fit into one kernel, by first fit, the largest group first."""
         buckets: list[_Bucket] = []
         for group in sorted(sinks, key=lambda g: -hint(g.size)):
             use = self._bucket_of(group)
@@ -316,14 +324,14 @@ class Schedule:
         return [bucket.groups for bucket in buckets if len(bucket.groups) > 1]
 
     def _bucket_of(self, group: Group) -> _Bucket:
-        """One that holds it alone."""
+        """A set with this group alone."""
         writes = {id(self.in_place.get(id(r), r)) for r in group.roots}
         return _Bucket([group], set(self.fuser.buffers_read(group)), writes)
 
     # -- the order
 
     def _order(self) -> list[Group]:
-        """By level: kernels that do not depend on each other stand together and may overlap on the device."""
+        """By level: independent kernels are adjacent, so that they may overlap on the device."""
         by_id = {id(g): g for g in self.fuser.groups.values()}
         if found := circle(self.after):
             names = " → ".join(name_of(by_id[key]) for key in found)
@@ -335,7 +343,7 @@ class Schedule:
         return sorted(by_id.values(), key=lambda g: (level[id(g)], min(rank[id(r)] for r in g.roots)))
 
     def _levels(self) -> dict[int, int]:
-        """How many kernels, one after another, run before each group, by its id."""
+        """The length of the longest chain of kernels before each group, by its id."""
         level: dict[int, int] = {}
         for key in TopologicalSorter(self.after).static_order():
             level[key] = 1 + max((level[before] for before in self.after[key]), default=0)
@@ -344,14 +352,14 @@ class Schedule:
 
 @dataclass
 class _Bucket:
-    """Groups for one kernel, the buffers that they read, and those that they write, by the ids of nodes."""
+    """Groups for one kernel, the buffers that they read, and those that they write, by ids of nodes."""
 
     groups: list[Group]
     reads: set[int]
     writes: set[int]
 
     def takes(self, other: _Bucket, limit: int) -> bool:
-        """Whether together they keep to the binding limit, and none reads what another writes."""
+        """Whether a group can be added: together they stay within the binding limit, and none reads what another writes."""
         if len(self.reads | self.writes | other.reads | other.writes) > limit:
             return False
         return self.reads.isdisjoint(other.writes) and other.reads.isdisjoint(self.writes)
@@ -364,7 +372,7 @@ class _Bucket:
 
 @dataclass
 class _Products:
-    """Products for one kernel, in the order of uses.groups, and their tiles."""
+    """Matrix multiplications for one kernel, in the order of uses.groups, and their tiles."""
 
     uses: _Bucket
     products: list[Product]
@@ -376,7 +384,7 @@ class _Products:
         self.chosen = chosen
 
     def groups(self) -> list[Group]:
-        """In the order in which they begin, each with its tile."""
+        """In the order in which they start, each with its tile."""
         left = list(zip(self.products, self.uses.groups, strict=True))
         found: list[Group] = []
         for product, tile in self.chosen:
@@ -388,7 +396,7 @@ class _Products:
 
 
 def _nbytes(group: Group) -> int:
-    """Of what it makes."""
+    """The size of a group's results."""
     return 4 * hint(sum(root.size for root in group.roots))
 
 
@@ -399,7 +407,7 @@ def _together(bucket: list[Group]) -> Group:
 
 
 def circle(after: Mapping[int, set[int]]) -> list[int]:
-    """Keys that wait for each other, the first again at the end; none where all can run."""
+    """A cycle of keys that wait for each other, the first again at the end; empty if there is none."""
     try:
         TopologicalSorter(after).prepare()
     except CycleError as error:

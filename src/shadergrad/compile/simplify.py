@@ -20,7 +20,7 @@ Inputs = tuple[Node, ...]
 
 
 def number_of(node: Node) -> bool | int | float | None:
-    """The number that fills `node`, if it is a constant under views."""
+    """The number in all elements of `node`, if it is a constant under views."""
     while isinstance(node.primitive, (Expand, Reshape)):
         node = node.inputs[0]
     return node.primitive.value if isinstance(node.primitive, Constant) else None
@@ -37,7 +37,7 @@ def look_through_aliases(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | No
 
 
 def empty_results(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Nothing is computed for no elements, and a reduction of none is its identity."""
+    """An empty result is a constant, and a reduction of nothing is its identity element."""
     if not inputs or isinstance(p, (Expand, Reshape)):
         return None
     value = _value_of_nothing(p, inputs)
@@ -45,7 +45,7 @@ def empty_results(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def _value_of_nothing(p: Primitive, inputs: Inputs) -> bool | int | float | None:
-    """What fills a result that has no elements, or is made of none; None where there is something to compute."""
+    """The number that fills a result without elements, or a reduction of none; None if there is something to compute."""
     shape, dtype = p.infer(*inputs)
     if 0 in shape:
         return 0
@@ -78,7 +78,7 @@ def fold_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def reduce_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """The sum of equal numbers is a product, their product a power, the extremum is the number."""
+    """A sum of equal numbers becomes a multiplication, their product a power, their extremum the number."""
     if not isinstance(p, Reduce):
         return None
     (x,) = inputs
@@ -97,7 +97,7 @@ def reduce_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def _wrapped(value: float, dtype: DType) -> float:
-    """A number as its dtype holds it; integers wrap."""
+    """A number as its dtype represents it; integers wrap."""
     if dtype.category == 2:
         return dtype.numpy.type(value).item()
     low, high = dtype.range
@@ -114,7 +114,7 @@ def _power(value: float, count: int, dtype: DType) -> float:
 
 
 def sum_of_repeats(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """The sum over axes along which an operand only repeats is a product."""
+    """A sum over axes along which an operand is only repeated becomes a multiplication."""
     if not isinstance(p, ReduceSum) or not isinstance(inputs[0].primitive, Expand):
         return None
     (x,) = inputs
@@ -155,7 +155,7 @@ def neutral_operands(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def sums_with_zero(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """x + 0.0 and x - -0.0 of floats are x, but 0.0 where x is -0.0: written out, for drivers take the sum for x."""
+    """x + 0.0 and x - -0.0 of floats are x, but 0.0 if x is -0.0. The case is written out, because drivers simplify the sum to x."""
     if not isinstance(p, (Add, Sub)) or inputs[0].dtype.category != 2:
         return None
     a, b = inputs
@@ -165,7 +165,7 @@ def sums_with_zero(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def _is_number(node: Node, wanted: float) -> bool:
-    """Whether that number fills the node; a floating zero with its sign."""
+    """Whether all elements of a node are that number; a floating zero with its sign."""
     value = number_of(node)
     if value is None or value != wanted:
         return False
@@ -173,7 +173,7 @@ def _is_number(node: Node, wanted: float) -> bool:
 
 
 def division_by_powers_of_two(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A product with the reciprocal, which is exact."""
+    """A multiplication by the reciprocal, which is exact."""
     divisor = number_of(inputs[1]) if isinstance(p, Div) and inputs[0].dtype is not bool_ else None
     if divisor is None or varies(divisor) or not _exact_reciprocal(divisor):
         return None
@@ -215,7 +215,7 @@ def small_powers(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def compose_permutations(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Two are one; one that moves nothing, or only axes of size 1, is none."""
+    """Two permutations become one; one that moves nothing, or only axes of size 1, is removed."""
     if not isinstance(p, Permute):
         return None
     (x,) = inputs
@@ -228,7 +228,7 @@ def compose_permutations(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | No
 
 
 def compose_shapes(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Of two reshapes, or two expansions, the last decides; one to the same shape is none."""
+    """Of two reshapes, or two expansions, only the last counts; one to the same shape is removed."""
     if not isinstance(p, (Reshape, Expand)):
         return None
     (x,) = inputs
@@ -238,7 +238,7 @@ def compose_shapes(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def slice_of_padding(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A part of a padded array that holds no padding is a part of the array."""
+    """A slice of a padded array that contains no padding is a slice of the array."""
     (x, *_) = inputs or (None,)
     if not isinstance(p, Slice) or x is None or not isinstance(x.primitive, Pad) or any(x.primitive.interior):
         return None
@@ -252,8 +252,9 @@ def slice_of_padding(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def sum_of_parts(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Parts of one array beside each other, each with zeros around it in its own place, add up to a larger part: gradients
-    of what was split. All of them are the array."""
+    """Adjacent parts of one array, each padded with zeros to its own position, add up to a larger part: the gradients
+    of a split. All of them add up to the array.
+    """
     if not isinstance(p, Add):
         return None
     a, b = (_place_of_part(x) for x in inputs)
@@ -279,7 +280,7 @@ def sum_of_parts(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def _place_of_part(x: Node) -> tuple[Node, tuple[int, ...], tuple[int, ...]] | None:
-    """(array, starts, ends) of a part of it between zeros, where it stands in the array."""
+    """(array, starts, ends) of a part that is padded with zeros to its position in the array."""
     pad = x.primitive
     if not isinstance(pad, Pad) or pad.value != 0 or any(pad.interior):
         return None

@@ -33,17 +33,17 @@ SHAPES = (  # bm, bn, tm, tn
     (16, 16, 4, 4),
     (4, 256, 4, 4),
 )
-SLICED = (Tile(32, 32, 64, 4, 4, 1, 4), Tile(32, 32, 128, 8, 4, 1, 8))  # for few results
+SLICED = (Tile(32, 32, 64, 4, 4, 1, 4), Tile(32, 32, 128, 8, 4, 1, 8))  # tiles with slices, for few results
 STEPS = (8, 16, 32)
 LONGEST_STEP = 40
-LONGEST_SLICED = 1024  # contraction: longer ones, as of weights' gradients, are better cut and put beside others
-MOST_FETCHED = 28  # with more, registers spill
+LONGEST_SLICED = 1024  # contraction: longer ones, as of weight gradients, are better split and put beside others
+MOST_FETCHED = 28  # elements per thread; with more, registers spill
 PARTS = (*range(2, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8), *range(144, 257, 16))
 # Browsers zero workgroup memory as each workgroup starts, SwiftShader word by word in every thread: products of fewer
 # multiplications than this take the shortest steps there (a GPU does not notice; large ones lose up to a seventh by it)
 SMALL = 1 << 24
-COLUMNS = 256  # of a narrow product's workgroup
-NEAR = 0.35  # how far sizes may be from those that were measured, as a sum of logarithms to base 2
+COLUMNS = 256  # of a narrow multiplication's workgroup
+NEAR = 0.35  # the largest distance of sizes from measured ones, as a sum of base-2 logarithms
 
 # Tiles of threads that share loads: a load serves as many multiplications as a thread has results down, or across. Each row is loaded
 # by one of so many threads, which must be of one subgroup
@@ -52,10 +52,10 @@ SHUFFLED = tuple(Tile(tm, SHARED_BY * tn, 1, tm, tn) for tm, tn in ((32, 8), (16
 # Multiplications that take as long there as an element of the left operand, of the right one by itself, with three others of its row,
 # and with three others along the contraction; and as it takes the driver to compile a result of a thread, divided among some eight runs
 LEFT, SINGLE, IN_QUAD, ALONG, WRITTEN = 2.5, 28, 10, 6, 300_000
-LEAST_OF_ROW = 8  # columns of a thread: fewer of a row, which lies in memory by itself, take no less
-LONGEST_WALK = 131072  # places along a contraction that a thread takes, at least eight a round
-LONGEST_STEP_BY_STEP = 32768  # the same where a round may take one
-LONGEST_SUM = 1024  # of such products, for the error's sake
+LEAST_OF_ROW = 8  # columns per thread; fewer take as long, if a row is contiguous in memory
+LONGEST_WALK = 131072  # steps along a contraction per thread, with at least eight per iteration
+LONGEST_STEP_BY_STEP = 32768  # the same if an iteration may take a single step
+LONGEST_SUM = 1024  # terms of such multiplications, to bound the rounding error
 DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 
 
@@ -65,7 +65,7 @@ tables: dict[str, Table] = {}  # those that targets name, by digest
 
 
 def register(table: Table) -> str:
-    """The digest by which a Target may name the table."""
+    """The digest under which a Target may refer to the table."""
     digest = hashlib.sha256(repr(sorted(table.items(), key=str)).encode()).hexdigest()[:12]
     tables.setdefault(digest, dict(table))
     return digest
@@ -73,9 +73,10 @@ def register(table: Table) -> str:
 
 @lru_cache(maxsize=4096)
 def _cut(digest: str, batch: int, m: int, n: int, k: int) -> Cut | None:
-    """What was measured for a product, or for one with nearly the same sizes whose contraction divides as well. One that is cut
-    beside another, as a weight's gradient is, is cut so wherever it is: it seldom runs alone, and parts are chosen before it
-    is known beside what."""
+    """The measurement for a matrix multiplication, or for one with nearly the same sizes whose contraction divides as well. One that was measured
+    in a shared dispatch, such as a weight's gradient, is cut in that way everywhere: it seldom runs alone, and parts are chosen before its
+    partners are known.
+    """
     table = tables.get(digest, {})
     wanted = Shape(batch, m, n, k)
     cut = (c for key, c in table.items() if isinstance(key, Beside) and key.shape == wanted and c.parts > 1)
@@ -113,8 +114,9 @@ def measured_beside(product: Product, other: Product, target: Target) -> Tile | 
 
 
 def fits(tile: Tile, target: Target) -> bool:
-    """Whether the target's limits allow the tile. Slices join their sums in the tiles of the larger operand, which must hold one sum of
-    each thread of half of them."""
+    """Whether the target's limits allow the tile. Slices add their sums in the memory of the larger operand's tiles, which must hold one sum of
+    each thread of half of them.
+    """
     if max(tile.stages, tile.slices) > 1 and not target.traits.unrolls:
         return False
     if tile.slices > 1 and tile.room < tile.slices // 2 * tile.slice:
@@ -123,8 +125,9 @@ def fits(tile: Tile, target: Target) -> bool:
 
 
 def choose_tile(batch: int, m: int, n: int, k: int, window: int, target: Target, chunk: int = 0) -> Tile:
-    """The tile for `batch` products of m x n results over k, cut into parts of `chunk` unless that is 0, in whole windows
-    if `window` is above 1."""
+    """The tile for `batch` matrix multiplications of m x n results over k, cut into parts of `chunk` unless that is 0, in whole windows
+    if `window` is above 1.
+    """
     if (narrow := narrow_tile(m, n, k, window, target)) and not chunk:
         return narrow
     part, divisor = hint(chunk or k), factor(chunk or k)
@@ -149,8 +152,9 @@ def narrow_tile(m: int, n: int, k: int, window: int, target: Target) -> Tile | N
 
 
 def shuffled_tile(product: Shape, quads: bool, along: bool) -> Tile:
-    """That of threads which share what they load. quads: whether four elements of a row of the right operand are one load. along:
-    whether four places along the contraction are one turn."""
+    """The tile of threads that share loads. quads: whether four elements of a row of the right operand are one load. along:
+    whether four positions along the contraction are one step.
+    """
     batch, m, n, k = map(hint, product)
     left, right = (0, ALONG) if along else (LEFT, IN_QUAD if quads else SINGLE)
 
@@ -163,7 +167,7 @@ def shuffled_tile(product: Shape, quads: bool, along: bool) -> Tile:
 
 
 def direct_tile(m: int, n: int) -> Tile:
-    """The tile of a product whose threads read operands from memory as they need them."""
+    """The tile of a matrix multiplication whose threads read operands from memory as they need them."""
     return min(DIRECT, key=lambda t: -(-hint(m) // t.bm) * -(-hint(n) // t.bn))
 
 
@@ -171,8 +175,9 @@ def direct_tile(m: int, n: int) -> Tile:
 def _best(
     batch: int, m: int, n: int, k: int, divisor: int, window: int, target: Target, sliced: bool | None = None
 ) -> tuple[float, Tile]:
-    """The least estimated seconds, and the tile. divisor: of k, k itself where it does not vary. sliced: whether tiles of slices
-    are among them; None: where drivers compile their long texts in no time."""
+    """The smallest estimated time in seconds, and its tile. divisor: of k, k itself if it does not vary. sliced: whether tiles with slices
+    are candidates; None: if drivers compile their long kernels quickly.
+    """
     few = target.traits.zeroes_slowly and batch * m * n * k < SMALL
     tiles = list(_tiles(k, divisor, window, target, few))
     if _takes_slices(target) if sliced is None else sliced:
@@ -186,7 +191,7 @@ def _takes_slices(target: Target) -> bool:
 
 
 def takes_windows(window: int) -> bool:
-    """Whether steps can be whole windows of so many places."""
+    """Whether steps can be whole windows of that many elements."""
     return 1 < window <= LONGEST_STEP
 
 
@@ -210,7 +215,7 @@ def _tiles(k: int, divisor: int, window: int, target: Target, shortest: bool) ->
 
 
 def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) -> int:
-    """The length of the parts into which the contraction is best cut; k if it is not cut."""
+    """The best length of the parts of the contraction (split-K); k if it is not cut."""
     if window == 1 and target.shuffles(hint(batch * m * n * k)):
         parts = -(-hint(k) // LONGEST_SUM)
         return k if parts == 1 else -(-hint(k) // (parts * SHORTEST_STEP)) * SHORTEST_STEP
@@ -222,7 +227,7 @@ def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) ->
 
 
 def bounded(chunk: int, k: int, window: int, target: Target) -> int:
-    """A part that a kernel walks along in no more rounds than an invocation may make (compile/rounds.py)."""
+    """A part length with which a kernel's loop stays within the allowed iterations of an invocation (compile/rounds.py)."""
     longest = LONGEST_STEP_BY_STEP if target.traits.zeroes_slowly else LONGEST_WALK  # the former may take none
     if hint(chunk) <= longest:
         return chunk
@@ -249,7 +254,7 @@ def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, tar
 
 
 def estimated(shape: Shape, target: Target) -> float:
-    """Estimated seconds of a product in the best number of parts."""
+    """Estimated seconds of a matrix multiplication with the best number of parts."""
     batch, m, n, k = shape
     chunk = _chunk_of(batch, m, n, k, k, 1, target)
     parts = -(-k // chunk)
@@ -282,7 +287,7 @@ TUNED = (  # tiles that tuning tries besides those of SHAPES
     Tile(192, 96, 16, 8, 12, 1, 2),
     Tile(128, 96, 32, 8, 12, 1, 2),
 )
-WORTH_TRYING = 2  # times the least estimated seconds
+WORTH_TRYING = 2  # times the smallest estimated time
 MOST_TRIED = 40
 
 

@@ -1,9 +1,8 @@
-"""Measured tiles: which tile, and how many parts of the contraction, was fastest for a product's shape on an adapter.
+"""Measured tiles: the fastest tile and split-K for each shape of matrix multiplication on an adapter.
 
-In: a table that `shadergrad tune` wrote for this adapter and driver, else one that ships with the library for adapters like
-it. Out: choices, under the table's digest, which a Target carries: a plan compiled with one table is another plan than one
-compiled with another. A file that does not fit, because it was damaged or is another adapter's, is left out with a warning:
-products are then cut by the estimate of tiles.py.
+In: a table that `shadergrad tune` wrote for this adapter and driver, else one that ships with the library for similar adapters.
+Out: choices, under the table's digest, which is part of the Target: another table leads to another plan. A file that is damaged, or of
+another adapter, is ignored with a warning, and tiles.py estimates the tiles.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class TuningError(ShadergradError, ValueError):
 
 
 def to_entries(table: Table) -> list[dict[str, Any]]:
-    """As plain data."""
+    """The table as plain data."""
     return [
         {
             "shape": list(key.shape if isinstance(key, Beside) else key),
@@ -58,7 +57,7 @@ def _numbers(value: Any, count: int) -> list[int]:
 
 
 def from_entries(entries: Any) -> Table:
-    """The table of plain data; raises ValueError where that is none."""
+    """The table from plain data; raises ValueError if the data are invalid."""
     found: dict[Shape | Beside, Cut] = {}
     for entry in entries:
         tile = Tile(*_numbers(entry["tile"], 7))
@@ -73,15 +72,16 @@ def from_entries(entries: Any) -> Table:
 
 
 def path_for(adapter: str, driver: str) -> Path | None:
-    """Where the table of an adapter is kept; None where SHADERGRAD_CACHE is off."""
+    """The file of an adapter's table; None if SHADERGRAD_CACHE is off."""
     folder = config.kept("tiles")
     name = re.sub(r"[^a-z0-9.]+", "-", f"{adapter} {driver}".lower()).strip("-")
     return None if folder is None else folder / f"{name}.json"
 
 
 def save(table: Table, adapter: str, driver: str) -> Path:
-    """Write the table of an adapter and its driver; gives the path. Raises TuningError where the disk refuses it, or
-    SHADERGRAD_CACHE is off."""
+    """Write the table of an adapter and its driver; returns the path. Raises TuningError if the disk refuses it, or
+    SHADERGRAD_CACHE is off.
+    """
     path = path_for(adapter, driver)
     if path is None:
         raise TuningError(NOWHERE)
@@ -93,8 +93,9 @@ def save(table: Table, adapter: str, driver: str) -> Path:
 
 
 def load(path: Path | None, adapter: str | None = None, driver: str | None = None) -> Table:
-    """The table of a file, empty where there is none. A damaged file, or one of another adapter or driver, is left out with
-    a warning."""
+    """The table in a file, empty if there is none. A damaged file, or one of another adapter or driver, is ignored with
+    a warning.
+    """
     if path is None:
         return {}
     try:
@@ -119,8 +120,7 @@ def load(path: Path | None, adapter: str | None = None, driver: str | None = Non
 
 @cache
 def digest_for(adapter: str, driver: str, table: str) -> str:
-    """The digest of what is known of an adapter: what was measured on it, else the table of that name that ships with the library, else
-    nothing ("")."""
+    """The digest of the table for an adapter: of its own measurements, else of the table of that name that ships with the library, else ""."""
     own, shipped = load(path_for(adapter, driver), adapter, driver), _shipped(table)
     return register({**shipped, **own}) if own or shipped else ""
 

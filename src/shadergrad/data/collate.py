@@ -1,4 +1,4 @@
-"""From samples to a batch, and from the host to a device. In: a list of samples. Out: their batch, as NumPy, then as tensors."""
+"""Collates samples into a batch and uploads it. In: a list of samples. Out: their batch, as NumPy arrays, then as tensors."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class StackDataset(Dataset[Any]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Streams one after the other; `+` of two streams gives one. Raises DataError where one is no IterableDataset.
+    """Streams one after the other; `+` of two streams gives one. Raises DataError if one is no IterableDataset.
 
     >>> class Letters(sg.data.IterableDataset):
     ...     def __iter__(self):

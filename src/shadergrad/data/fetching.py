@@ -1,9 +1,9 @@
-"""How a loader makes an epoch's batches. In: a loader's data set, samplers and functions. Out: stages and jobs for workers.
+"""The batches of an epoch. In: a loader's data set, samplers and functions. Out: stages and jobs for workers.
 
-A worker may compute with tensors: it computes the batch it made before it hands it over, so the consumer's graph holds no
-node of another thread. Its random numbers are drawn from a stream of its own, which the generator, the epoch and the number of
-the batch decide, so they are the same for any number of workers. What a data set holds that is yet to be computed is computed before the workers
-begin. Guard: tests/device/test_data_workers.py.
+A worker may compute with tensors. It evaluates its batch before it hands it over, so the consumer's graph contains no
+node of another thread. Its random numbers come from a separate stream, determined by the generator, the epoch and the number of
+the batch, so they are the same for any number of workers. Pending tensors of the data set are computed before the workers
+start. Guard: tests/device/test_data_workers.py.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Epoch:
         return WorkerInfo(number, self._loader.num_workers, _mixed(*self._base, number), self._loader.dataset)
 
     def _in_worker(self, work: Callable[[Any], Any]) -> Callable[[Any, int], Any]:
-        """As the consumer's thread would do it, with random numbers of its own."""
+        """A job as the consumer's thread would run it, with separate random numbers."""
         grad, base = mode.grad, self._base
 
         def run(item: Any, position: int) -> Any:
@@ -182,7 +182,7 @@ def _as_worker(info: WorkerInfo | None) -> Iterator[None]:
 
 
 def _base_of(loader: Any) -> tuple[int, int, int]:
-    """What decides an epoch's random numbers in workers: nothing is drawn for it, so that orders do not depend on workers."""
+    """The base of an epoch's random numbers in workers. Nothing is drawn for it, so that the order of samples does not depend on workers."""
     stream = stream_here() if loader.generator is None else loader.generator.stream
     seed, drawn, _ = stream.at
     return seed, drawn, loader.epochs

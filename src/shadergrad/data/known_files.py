@@ -1,4 +1,4 @@
-"""What is known of a data set's file, and the folder where it belongs. Apart from download.py, which loads urllib and rich."""
+"""The record of a data set's file: its name, checksum, size and folder. Separate from download.py, which imports urllib and rich."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is done with an image before it is learned from. In: a picture of pillow, an array or a tensor. Out: the same, changed.
+"""Image transforms. In: a pillow image, an array or a tensor. Out: the transformed image.
 
-An image is float32 [channels, height, width], as data sets give it; a picture of pillow becomes one first. The names are torchvision's.
-What is random is drawn from the default generator: `sg.manual_seed` decides it, in a loader's workers too.
+An image is float32 [channels, height, width], as data sets give it; a pillow image is converted first. The names are torchvision's.
+Random transforms draw from the default generator, so `sg.manual_seed` determines them, in a loader's workers too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .errors import DataError
 
 
 def _array(image: Any, who: str) -> np.ndarray:
-    """An image as an array [channels, height, width]; integers from 0 to 255 become floats from 0 to 1 where it is a picture."""
+    """An image as an array [channels, height, width]; integers from 0 to 255 become floats from 0 to 1 if it is a picture."""
     if isinstance(image, Tensor):
         image = image.detach().numpy()
     elif not isinstance(
@@ -39,7 +39,7 @@ def _array(image: Any, who: str) -> np.ndarray:
 
 
 def _like(image: Any, array: np.ndarray) -> Any:
-    """An array as what was given: a tensor on its device, else an array."""
+    """An array in the form of the input: a tensor on its device, else an array."""
     array = np.ascontiguousarray(array)
     return Tensor(array, device=image.device) if isinstance(image, Tensor) else array
 
@@ -58,7 +58,7 @@ def _drawn(count: int) -> list[float]:
 
 
 class Compose:
-    """One transform after the other.
+    """Transforms applied one after the other.
 
     >>> flip = sg.data.transforms.Compose([sg.data.transforms.ToTensor(), sg.data.transforms.RandomHorizontalFlip(1.0)])
     >>> flip(np.arange(3, dtype=np.float32).reshape(1, 1, 3))
@@ -97,7 +97,7 @@ class ToTensor:
 
 
 class Resize:
-    """Scale to (height, width); an int scales the shorter side to it. Pixels are averaged where they get fewer.
+    """Scale to (height, width); an int is the new length of the shorter side. Pixels are averaged when the image shrinks.
 
     >>> sg.data.transforms.Resize(2)(np.ones((3, 4, 6), np.float32)).shape
     (3, 2, 3)
@@ -127,7 +127,7 @@ class Resize:
 
 
 class CenterCrop:
-    """The middle, of (height, width) or of a square; black around where the image is smaller.
+    """The central part, of (height, width) or a square; padded with black if the image is smaller.
 
     >>> sg.data.transforms.CenterCrop(1)(np.float32([[[1, 2, 3]]]))
     array([[[2.]]], dtype=float32)
@@ -154,7 +154,7 @@ class CenterCrop:
 
 
 class RandomCrop(CenterCrop):
-    """A part of (height, width), or a square, anywhere. padding: black pixels around before.
+    """A random part of (height, width), or a square. padding: black pixels added around the image first.
 
     >>> sg.data.transforms.RandomCrop(2)(np.ones((3, 5, 5), np.float32)).shape
     (3, 2, 2)
@@ -174,7 +174,7 @@ class RandomCrop(CenterCrop):
 
 
 class RandomHorizontalFlip:
-    """Left and right exchanged with probability p.
+    """Flip left and right with probability p.
 
     >>> sg.data.transforms.RandomHorizontalFlip(p=1.0)(np.float32([[[1, 2]]]))
     array([[[2., 1.]]], dtype=float32)
@@ -196,7 +196,7 @@ class RandomHorizontalFlip:
 
 
 class RandomVerticalFlip(RandomHorizontalFlip):
-    """Top and bottom exchanged with probability p.
+    """Flip top and bottom with probability p.
 
     >>> sg.data.transforms.RandomVerticalFlip(p=1.0)(np.float32([[[1], [2]]])).ravel()
     array([2., 1.], dtype=float32)
@@ -206,7 +206,7 @@ class RandomVerticalFlip(RandomHorizontalFlip):
 
 
 class Normalize:
-    """(image - mean) / std, a number for each channel.
+    """(image - mean) / std, with a number per channel.
 
     >>> sg.data.transforms.Normalize([0.5], [0.25])(np.float32([[[0.5, 1.0]]]))
     array([[[0., 2.]]], dtype=float32)

@@ -24,7 +24,7 @@ PATIENCE = 1.0  # seconds that closing waits for workers in the midst of a job
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What `get_worker_info` tells in a worker: its number, how many there are, a seed of its own, the data set."""
+    """The result of `get_worker_info` in a worker: its number, the number of workers, its seed, the data set."""
 
     id: int
     num_workers: int

@@ -33,7 +33,7 @@ def backward(
     """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only.
 
     leaf_of: maps a Variable to its leaf; a target also stands for the earlier values of its leaf.
-    through: whether the pass continues behind a target, to other targets that it was computed from. If not, it is part of
+    through: whether the pass continues behind a target, to other targets from which it was computed. If not, it is part of
     another pass, which continues from there and calls the hooks of targets.
 
     Nodes behind a single target are not visited and keep their history, as do nodes that lead to no target.
@@ -92,8 +92,9 @@ def _by_rules(
     ends: frozenset[int],
     is_part: bool,
 ) -> dict[int, tuple[Node, Node]]:
-    """The result of `backward`, from the primitives' rules. wanted: the targets and their earlier values; needed: the nodes
-    that lead there. is_part: whether another pass continues from the ends."""
+    """The result of `backward`, computed by the primitives' rules. wanted: the targets and their earlier values; needed: the nodes
+    that lead there. is_part: whether another pass continues from the ends.
+    """
     collected: dict[int, Node] = {}
     found: dict[int, tuple[Node, Node]] = {}
     for root, g in zip(roots, cotangents, strict=True):
@@ -150,7 +151,7 @@ def _refuse_released(order: Iterable[Node]) -> None:
 
 
 def _release(order: Sequence[Node]) -> None:
-    """Release the tape: values stay, the nodes that led to them do not."""
+    """Free the tape: values stay, the nodes from which they were computed do not."""
     noted = mode.let_go
     for node in order:
         if type(node) is Composite:
@@ -166,8 +167,9 @@ def _release(order: Sequence[Node]) -> None:
 
 
 def is_over(node: Node) -> bool:
-    """Whether each backward pass from a node would reach one that an earlier pass has released, and is none that a program could ask the
-    gradient of. Of long histories only the last nodes are looked at."""
+    """Whether every backward pass from a node would reach nodes that an earlier pass has freed. A node that a tensor holds ends the search,
+    because a program may request its gradient. Of long histories only the last nodes are examined.
+    """
     stack, left = _short_inputs(node), MOST_LOOKED_AT
     while stack and left:
         before = stack.pop()
@@ -187,14 +189,14 @@ def _tape_inputs(node: Node) -> list[Node]:
 
 
 def _short_inputs(node: Node) -> list[Node]:
-    """The same, of a composite the inputs of the composition."""
+    """The inputs of a node; of a Composite those of its composition."""
     if type(node) is Composite:
         return [i for i in node.composition.inputs if i.requires_grad]
     return _tape_inputs(node)
 
 
 def _leading_to(order: list[Node], wanted: set[int] | None) -> set[int]:
-    """The nodes from which a target is reached; without targets, all."""
+    """The nodes that depend on a target; without targets, all."""
     if wanted is None:
         return {id(n) for n in order}
     needed: set[int] = set()

@@ -24,7 +24,7 @@ class Builder:
     """Makes nodes. Operands are nodes of one shape and dtype, or, beside a node, Python numbers."""
 
     def make(self, primitive: Primitive, *inputs: Node) -> Node:
-        """The node `primitive(*inputs)`, or one with the same value."""
+        """The node `primitive(*inputs)`, or another node with the same value."""
         raise NotImplementedError
 
     def source(self, primitive: Primitive, device: str) -> Node:
@@ -186,11 +186,11 @@ sum_over, dot, conjugate, cat = recorded.sum, recorded.dot, recorded.conjugate, 
 
 # -- halves: only casts, and primitives that move elements, see float16 and bfloat16 (docs/decisions/0029)
 
-UNROUNDED = ("mul", "div")  # PyTorch takes a Python number beside a half as it is there, in float32
+UNROUNDED = ("mul", "div")  # operations in which PyTorch uses a Python number beside a half as float32
 
 
 def in_single(primitive: Primitive, inputs: tuple[Node, ...], dtype: DType) -> Node:
-    """The node of a primitive that computes, of operands in 16 bits: computed in float32, the result rounded once to `dtype`."""
+    """The node of a primitive with 16-bit operands: computed in float32, the result rounded once to `dtype`."""
     exact = primitive.name in UNROUNDED
     widened = [((_number(x) if exact else None) or cast(x, float32)) if x.dtype.is_half else x for x in inputs]
     return cast(make(primitive, *widened), dtype)

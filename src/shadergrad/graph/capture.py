@@ -1,7 +1,7 @@
 """From pending nodes to a closed graph: values become numbered inputs. In: nodes to compute. Out: key and graph.
 
 The key identifies the structure: two captures with equal keys and equal numbers share a plan. Captures with other numbers share
-a plan that reads them from memory (numbers.py). The key is cheap to build; the graph itself is built only for compilation.
+a plan that reads the numbers from memory (numbers.py). The key is cheap to build; the graph itself is built only for compilation.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .primitive import Number, Primitive
 class Graph:
     """A closed graph.
 
-    keep: nodes to keep if the plan computes them into a buffer anyway.
-    in_place: output position -> input position whose memory it should take over.
-    nodes: all of them, by their place in the order of the capture.
+    keep: nodes whose values are kept if the plan stores them anyway.
+    in_place: output position -> input position whose memory it should reuse.
+    nodes: all of them, by position in the capture.
     """
 
     inputs: list[Node]
@@ -92,12 +92,13 @@ class Capture(Numbered):
         self.key = (self.device, tuple(entries), tuple(self.outputs), tuple(self.keep))
 
     def _ends(self, roots: Sequence[Node]) -> list[Node]:
-        """What is computed for the roots."""
+        """The nodes that are computed for the roots."""
         return [resolve(r) for r in roots]
 
     def _walk(self, entries: list[Any], numbered: list[Node], identity: Callable[[Node], int]) -> None:
-        """Inputs first, as by `topological`; written out, for an uncompiled step spends much of its time here. An alias has
-        the place of what it is an alias of."""
+        """Inputs first, like `topological`, but inlined, because an uncompiled step spends much of its time here. An alias has
+        the position of its input.
+        """
         position, order = self._position, self.order
         stack: list[Node | None] = [*self.roots]
         stack.reverse()
@@ -146,8 +147,9 @@ class Capture(Numbered):
         return (node.shape, node.dtype)
 
     def _asked_again(self) -> list[int]:
-        """The positions of nodes that may be needed later, besides the outputs: by a backward pass, by a living tensor, or by a search for
-        an extremum. For views their bases, because views and constants cost nothing."""
+        """The positions of nodes, besides the outputs, that may be needed later: by a backward pass, by a living tensor, or by the gradient of
+        an extremum. Views and constants cost nothing, so a view is replaced by its base.
+        """
         asked: set[int] = set()
         for node, place in self._position.items():
             owner = None if node.owner is None else node.owner()

@@ -1,9 +1,9 @@
-"""Results of compositions: nodes that stand for several, which are made only where somebody asks for them.
+"""Compositions: recorded sequences of operations, whose nodes are created on demand.
 
-A training loop composes the same operations in every step: of a layer, of a loss, of a backward pass. A `Recipe` lists them once. A
-`Composition` is a recipe with inputs, a `Composite` one of its results: a node with shape, dtype and device. Its primitive and its
-inputs are made when they are first read, with all other nodes of the composition; then it is a node as any other. Whoever knows
-recipes (capture.py, tape.py) does not read them: it tells structures apart by the recipes, which are compared by identity.
+A training loop adds the same operations in every step: those of a layer, of a loss, of a backward pass. A `Recipe` lists them once. A
+`Composition` is a recipe applied to inputs, and a `Composite` is one of its results: a node with shape, dtype and device. When its
+primitive or its inputs are first read, all nodes of the composition are created, and the Composite becomes an ordinary node. capture.py
+and tape.py avoid this: they identify structures by the recipes, which are compared by identity.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _expanding = threading.RLock()
 
 
 class Hashed:
-    """A long key with its hash, which a tuple computes anew at each look-up."""
+    """A long key that caches its hash; a tuple computes it at each look-up."""
 
     __slots__ = ("_hash", "value")
 
@@ -43,9 +43,9 @@ class Hashed:
 
 
 class Recipe:
-    """Operations in order. Places count the inputs, then the nodes of the compositions that it goes on from, then the rows.
+    """Operations in order. Places number the inputs, then the nodes of earlier compositions that it uses, then the rows.
 
-    ends: the places of the results. is_structural: whether the gradients of the rows hang on no more than the recipe. shows: of
+    ends: the places of the results. is_structural: whether the gradients of the rows depend only on the recipe. shows: for
     each end, whether it is a view or a number, which costs nothing.
     """
 
@@ -67,7 +67,7 @@ class Recipe:
         return ""
 
     def results(self, inputs: Sequence[Node], device: str, before: Sequence[Composition] = ()) -> list[Node]:
-        """The results for these inputs. before: the compositions that it goes on from."""
+        """The results for these inputs. before: the earlier compositions that it uses."""
         composition = Composition(self, inputs, device, before)
         made: list[Node] = []
         for k, place in enumerate(self.ends):
@@ -79,8 +79,9 @@ class Recipe:
 
 
 class Composition:
-    """A recipe with its inputs. results: its nodes that are there from the start; made: all, once they were asked for.
-    released: whether a backward pass has been through it without retain_graph."""
+    """A recipe with its inputs. results: its Composites; made: all its nodes, once they have been created.
+    released: whether a backward pass has been through it without retain_graph.
+    """
 
     __slots__ = ("before", "device", "inputs", "made", "recipe", "released", "results")
     storage: ClassVar[None] = None  # as of a node that is pending
@@ -95,7 +96,7 @@ class Composition:
         self.made: list[Node] | None = None
 
     def expand(self) -> list[Node]:
-        """The nodes of the rows."""
+        """Creates the nodes of the rows."""
         with _expanding:
             if self.made is not None:
                 return self.made
@@ -125,7 +126,7 @@ _inputs: Any = Node.__dict__["inputs"]
 
 
 class Composite(Node):
-    """A result of a composition, whose primitive and inputs are not made yet."""
+    """A result of a composition, whose primitive and inputs are created on demand."""
 
     __slots__ = ()
 
@@ -143,12 +144,12 @@ class Composite(Node):
 
     @property
     def composition(self) -> Composition:
-        """What it is a result of."""
+        """The composition of which it is a result."""
         return _inputs.__get__(self)
 
     @property
     def number(self) -> int:
-        """Which of its results."""
+        """Its number among the results."""
         return _primitive.__get__(self)
 
     @property
@@ -157,7 +158,7 @@ class Composite(Node):
         return self.composition.recipe.shows[self.number]
 
     def become(self, primitive: Primitive, inputs: tuple[Node, ...]) -> None:
-        """Be a node as any other. In this order: other threads may read it."""
+        """Turn into an ordinary node. Fields are set in this order because other threads may read them."""
         _primitive.__set__(self, primitive)
         _inputs.__set__(self, inputs)
         self.__class__ = Node  # type: ignore[assignment]
@@ -184,19 +185,19 @@ class Composite(Node):
 
 
 def is_kind(node: Node, primitive: type[Primitive]) -> bool:
-    """Whether a node is made by a primitive that no composition ends in."""
+    """Whether a node has a primitive of this kind, one with which no composition ends."""
     return type(node) is not Composite and isinstance(node.primitive, primitive)
 
 
 def unpacks(node: Node) -> bool:
-    """Whether it is numbers unpacked from fewer bits (`Primitive.unpacks`), or a cast of them."""
+    """Whether a node unpacks quantised numbers (`Primitive.unpacks`), or is a cast of such a node."""
     while type(node) is not Composite and node.storage is None and node.primitive.name == "cast":
         node = node.inputs[0]
     return type(node) is not Composite and node.storage is None and node.primitive.unpacks
 
 
 def shown(node: Node) -> Node:
-    """The node behind aliases, but not behind a composite."""
+    """The node behind aliases; a Composite is returned as it is."""
     while node.storage is None and type(node) is not Composite and node.primitive.kind == "alias":
         node = node.inputs[0]
     return node

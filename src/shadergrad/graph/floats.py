@@ -1,8 +1,9 @@
-"""float32 numbers as WGSL, exact in every implementation. In: a number. Out: its text.
+"""float32 numbers as WGSL literals that are exact in every implementation. In: a number. Out: its text.
 
-Implementations differ at the ends. Dawn (Chromium) refuses a decimal above the largest float32 even where it rounds to it, as the
-shortest text of that number does, and its constants have no negative zero. None has constants for infinities and NaN. Numbers that have
-no text come from their bits, by a function so that they are no constant expression. https://www.w3.org/TR/WGSL/#floating-point-evaluation
+Implementations differ in corner cases. Dawn (Chromium) rejects a decimal above the largest float32 even if it rounds to it, as the
+shortest decimal of that number does, and its constants have no negative zero. None has constants for infinities and NaN. Numbers without
+a literal are made from their bits, by a function, so that they are not constant expressions.
+https://www.w3.org/TR/WGSL/#floating-point-evaluation
 """
 
 from __future__ import annotations

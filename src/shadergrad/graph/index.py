@@ -156,7 +156,7 @@ def variable(name: str, size: int) -> Index:
 
 
 def opaque(name: str, low: int, high: int) -> Index:
-    """A value known only by its range, under the name it has in the shader."""
+    """A value of which only the range is known, under its name in the shader."""
     return Index(0, {Atom("var", name, None, 0, low, high): 1})
 
 
@@ -298,11 +298,11 @@ def _reshape_index(index: tuple[Index, ...], shape: tuple[int, ...], source: tup
     return tuple(result)
 
 
-MOST = 2**31 - 1  # of an i32
+MOST = 2**31 - 1  # the largest i32
 
 
 def render(x: Index, name: Callable[[str], str] = lambda n: n) -> str:
-    """The WGSL text of the expression, an i32. Raises CompileError where it does not fit one."""
+    """The WGSL text of the expression, an i32. Raises CompileError if it does not fit into one."""
     if x.low >= 0 and x.high > MOST:
         raise CompileError(
             f"a kernel would need the position {int(x.high):,} of a tensor that is never stored; positions have 31 bits. Hint: compute "

@@ -1,4 +1,4 @@
-"""Primitives without a computation: values that exist, numbers, and other names for a node."""
+"""Primitives without a computation: stored values, constants, and aliases of a node."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ class Alias(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Variable(Alias):
-    """A leaf of the tape: a tensor that collects its gradient."""
+    """A leaf of the tape: a tensor that accumulates its gradient."""
 
 
 @dataclass(frozen=True, eq=False)
 class Detach(Alias):
-    """A cut in the tape: the same value, no gradient."""
+    """Stops gradients: the same value, without history."""
 
     differentiable: ClassVar[bool] = False
 

@@ -18,7 +18,7 @@ from .leaves import STORED, Stored, Variable
 from .origin import Origins, Spot, users_line
 from .primitive import Primitive, Shape
 
-MOST_AXES = 32  # of a tensor: NumPy's iterators, which the cpu device runs on, take no more
+MOST_AXES = 32  # of a tensor: the limit of NumPy's iterators, on which the cpu device runs
 
 
 class _Mode(threading.local):
@@ -149,7 +149,7 @@ class Node:
         return f"{self.primitive.name}{list(self.shape)}:{self.dtype.name}"
 
     def materialize(self, storage: Any) -> None:
-        """Hold a computed value. Releases the inputs, unless a backward pass may still need them."""
+        """Store a computed value. Releases the inputs, unless a backward pass may still need them."""
         self.storage = storage
         if not self.requires_grad or self.released or isinstance(self.primitive, Variable):
             if not isinstance(self.primitive, Variable):

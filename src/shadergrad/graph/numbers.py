@@ -1,7 +1,7 @@
 """Numbers of a graph that change from run to run: a learning rate, the start of a slice, the first number of an arange.
 
-They are parameters of primitives (`Primitive.numbers`) and no part of a capture's key, so captures that differ only in them
-have one structure. `Slots` lists the numbers that kernels read from memory; the others are part of the source.
+They are parameters of primitives (`Primitive.numbers`) and not part of a capture's key, so captures that differ only in them
+have one structure. `Slots` lists the numbers that kernels read from memory; the others are constants in the source.
 In: captures of one structure. Out: the slot of each number, and the arrays of the slots.
 """
 

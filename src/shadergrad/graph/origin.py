@@ -18,7 +18,7 @@ from ..cpython import first_outwards, frame_of_caller, instruction_at, line_at
 from ..explanation import NOWHERE, Origin, Phase
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-WRAPPER = "_orig_mod"  # what a compiled module calls the one that it is of
+WRAPPER = "_orig_mod"  # the attribute under which a compiled module holds the original
 _numbers = count(1)
 
 
@@ -53,14 +53,14 @@ def _users_frame(frame: FrameType | None) -> tuple[str, FrameType | None]:
 
 
 def _called(path: str) -> str:
-    """The name of a file; "" for one of this package. The cells of a notebook have arbitrary numbers."""
+    """The displayed name of a file; "" for one of this package. The cells of a notebook have arbitrary numbers."""
     if path.startswith(PACKAGE):
         return ""
     return "cell" if "ipykernel_" in os.path.dirname(path) else os.path.basename(path)
 
 
 class _Names(dict[str, str]):
-    """What files are called, by path: found out once."""
+    """The displayed names of files, by path, computed once."""
 
     def __missing__(self, path: str) -> str:
         name = self[path] = _called(path)

@@ -23,9 +23,9 @@ from ..errors import CompileError
 Shape = tuple[int, ...]
 Number = bool | int | float | complex
 
-OWN = f"{__name__.split('.')[0]}.primitives."  # the package whose rules keep to `Primitive.structural`
-WITHOUT_TENSORS = (OWN, f"{__package__}.")  # packages whose primitives hold none
-MOST_RECENT = 4096  # primitives that are kept although no node has them
+OWN = f"{__name__.split('.')[0]}.primitives."  # the package whose rules satisfy `Primitive.structural`
+WITHOUT_TENSORS = (OWN, f"{__package__}.")  # packages whose primitives hold no tensors
+MOST_RECENT = 4096  # primitives that are cached although no node uses them
 REGISTRY: dict[str, type[Primitive]] = {}
 
 

@@ -1,7 +1,7 @@
-"""Captures that take compositions as they are.
+"""Captures that treat a composition as a single entry.
 
-In: nodes to compute. Out: a key that tells whether the same came before, and the nodes with values that its program reads. There is
-no graph: where the key is new, `Capture` makes the nodes of all compositions.
+In: nodes to compute. Out: a key that identifies the structure, and the nodes with values that its program reads. No graph is built: if
+the key is new, `Capture` creates the nodes of all compositions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .node import Node
 class ShortCapture(Capture):
     """A capture in which a composition is one entry, and each of its results another.
 
-    is_short: whether there are compositions. If not, it is as good as any capture.
+    is_short: whether there are compositions. If not, it equals an ordinary capture.
     """
 
     def __init__(self, roots: Sequence[Node]) -> None:
@@ -69,7 +69,7 @@ class ShortCapture(Capture):
 
 
 def _inputs_of(node: Node | Composition) -> Sequence[Any]:
-    """What comes before a node: of an alias's inputs, the others are there for the tape alone."""
+    """The inputs of a node; of an alias only the first, because the others serve the backward pass only."""
     if type(node) is Composite:
         return (node.composition,)
     if type(node) is Composition:

@@ -18,14 +18,14 @@ from .leaves import Variable
 from .node import Node
 
 MOST_PASSES = 128
-MOST_NODES = 1 << 17  # of all tapes that are kept, twice of those with a pass, which is about as long
+MOST_NODES = 1 << 17  # of all cached tapes; a tape with its pass counts twice, because the pass is about as long
 
 
 class Tape:
-    """The request for a backward pass: its structure as a key, and the nodes that it may refer to.
+    """The request for a backward pass: its structure as a key, and the nodes to which the pass may refer.
 
-    known: the tape's nodes, their operands and the cotangents. key: None for a tape that only its rules know.
-    compositions: those of which it has results; a pass may refer to their nodes, too, which come after `known`.
+    known: the tape's nodes, their operands and the cotangents. key: None if the tape must be evaluated by its rules.
+    compositions: those whose results are on the tape; a pass may refer to their nodes, too, which come after `known`.
     """
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Node], cotangents: Sequence[Node]) -> None:
@@ -68,7 +68,7 @@ class Tape:
         self.key = Hashed((tuple(entries), tuple(ends), tuple([(g.shape, g.dtype) for g in cotangents]), size))
 
     def _take(self, node: Composite, met: dict[Composition, int], entries: list[Any]) -> None:
-        """Add a result of a composition; of each composition the recipe and the inputs once."""
+        """Add a result of a composition; the recipe and inputs of each composition are added once."""
         place, known = self.place, self.known
         composition = node.composition
         number = met.get(composition)
@@ -87,7 +87,7 @@ class Tape:
 
 
 def _made_by(operand: Node) -> Any:
-    """What tells of an operand behind which the tape does not go; of users' primitives the class: they may hold tensors."""
+    """The part of the key for an operand behind which the tape does not go; for users' primitives the class, because they may hold tensors."""
     if type(operand) is Composite:
         return operand.composition.recipe, operand.number
     primitive = operand.primitive
@@ -123,7 +123,7 @@ class _Pass:
 
 
 class Passes:
-    """Least-recently-used cache of structures: the pass of those seen twice, else None.
+    """Least-recently-used cache of backward passes by structure: the pass of a structure seen twice, else None.
 
     The keys hold the primitives, which are compared by identity.
     """
@@ -145,7 +145,7 @@ class Passes:
         return known.again(tape)
 
     def learn(self, tape: Tape, found: Mapping[int, tuple[Node, Node]]) -> None:
-        """Store the result of the rules. Most structures come once, or in every step."""
+        """Store the result of the rules. Most structures occur once, or in every step."""
         if tape.key is None:
             return
         key = tape.key
@@ -162,7 +162,7 @@ class Passes:
 
 
 def _nodes_of(key: Hashed, found: _Pass | None) -> int:
-    """How many nodes are kept of a tape, about."""
+    """The approximate number of nodes that a cached tape keeps."""
     return key.value[-1] * (1 if found is None else 2)
 
 

@@ -21,11 +21,11 @@ KINDS = ("source", "alias", "elementwise", "view", "index", "reduce", "dot", "ca
 
 
 class GraphError(CompileError):
-    """A graph that breaks a rule of its stage: a bug of a rule or of a primitive, not of the program."""
+    """A graph that violates a rule of its stage: a bug of a rewrite rule or a primitive, not of the program."""
 
 
 def verify(outputs: Iterable[Node], stage: Stage) -> None:
-    """Raises GraphError if a graph breaks a rule of its stage."""
+    """Raises GraphError if a graph violates a rule of its stage."""
     outputs = list(outputs)
     devices = {n.device for n in outputs}
     seen: dict[object, Node] = {}

@@ -1,4 +1,4 @@
-"""Modules, PyTorch's names. One file a family, whose `__all__` says what is public; functional/ holds what they compute."""
+"""Modules, with PyTorch's names. Each family has one file, whose `__all__` lists the public names; functional/ has their functions."""
 
 from ..system.suggestions import suggesting as _suggesting
 from . import attention as attention

@@ -20,7 +20,7 @@ __all__ = [
 
 
 class _InPlace(_Applied):
-    """Base of those that can overwrite their input; `function` is theirs."""
+    """Base of activations that can overwrite their input; `function` computes them."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -178,10 +178,10 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """LeakyReLU with slopes drawn anew from [lower, upper] for each element while training (Xu et al., 2015).
+    """LeakyReLU with slopes drawn from [lower, upper] for each element in training (Xu et al., 2015).
 
     In eval() the slope is (lower + upper) / 2. inplace: the input is overwritten. Raises ArgumentError at the call
-    where lower is above upper.
+    if lower is above upper.
 
     >>> nn.RReLU(0.25, 0.75).eval()(sg.tensor([-2.0, 0.0, 2.0]))
     tensor([-1.,  0.,  2.])
@@ -283,7 +283,7 @@ class Softplus(Module):
 class Hardtanh(Module):
     """x limited to [min_val, max_val], elementwise. inplace: the input is overwritten.
 
-    Raises ArgumentError where max_val is not above min_val.
+    Raises ArgumentError if max_val is not above min_val.
 
     >>> nn.Hardtanh(-2.0, 2.0)(sg.tensor([-3.0, 0.5, 3.0]))
     tensor([-2. ,  0.5,  2. ])
@@ -327,7 +327,7 @@ class Hardshrink(_Shrink, function=F.hardshrink):
 
 
 class Softshrink(_Shrink, function=F.softshrink):
-    """x moved by lambd towards 0, and 0 within [-lambd, lambd], elementwise.
+    """x shifted by lambd towards 0, and 0 within [-lambd, lambd], elementwise.
 
     Raises ArgumentError at the call for a negative lambd.
 

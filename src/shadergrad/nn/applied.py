@@ -8,7 +8,7 @@ from .module import Module
 
 
 class _Applied(Module):
-    """Base: `forward` calls `type(self).function`; `rank` says on how many axes, where members differ in it."""
+    """Base: `forward` calls `type(self).function`; `rank` is the number of axes, if it is not the same for all subclasses."""
 
     function: ClassVar[Any] = None
     rank: ClassVar[int]

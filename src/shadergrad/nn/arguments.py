@@ -1,6 +1,6 @@
-"""What arguments of modules and their functions must be: tensors, a whole number for every axis; and what ..arguments has.
+"""Argument checks of modules and their functions: tensors, one int per axis, and the checks of ..arguments.
 
-Every check raises in one line, with the name of what was called, the argument and its value.
+Every check raises a one-line error with the name of the called function, the argument and its value.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ TENSORS = {"Tensor": False, "Tensor | None": True}  # annotations of arguments, 
 
 
 def takes_tensors(function: F, name: str = "", out: bool = False, floating: bool = False) -> F:
-    """The function behind a check: an argument that is annotated as a tensor is one, else ArgumentTypeError.
+    """Wraps a function in a check that arguments annotated as tensors are tensors, else ArgumentTypeError.
 
-    name: what users call it, if not by its own name. out: whether it may be told a tensor to write to.
-    floating: whether its first argument must be a floating tensor, else DTypeError. Of a `forward`, the message names the module's class.
+    name: the public name, if it differs. out: whether it has an `out` argument.
+    floating: whether its first argument must be a floating tensor, else DTypeError. For a `forward`, the message names the module's class.
     """
     public = name or function.__name__
     signature = inspect.signature(function)
@@ -64,7 +64,7 @@ def _check_tensors(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> None:
-    """wanted: the arguments that must be tensors, by name, and whether None will do; by_position: where they stand."""
+    """wanted: the arguments that must be tensors, by name, and whether None is permitted; by_position: their positions."""
     given = len(args)
     for k, name in by_position:
         if k >= given:
@@ -87,12 +87,12 @@ def _called(name: str, args: tuple[Any, ...]) -> str:
 
 
 def check_tensor(what: str, name: str, value: Any) -> Tensor:
-    """The tensor that an argument must be."""
+    """Check that an argument is a tensor."""
     return value if isinstance(value, Tensor) else refuse(what, name, value, "Tensor")
 
 
 def per_axis(what: str, name: str, value: Any, rank: int, least: int = 0) -> tuple[int, ...]:
-    """A whole number for every spatial axis, of one for all or of a list."""
+    """An int for every spatial axis, from one for all or from a list."""
     given = sizes(what, name, value, least)
     if len(given) not in (1, rank):
         raise ArgumentError(

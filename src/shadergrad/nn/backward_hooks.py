@@ -1,4 +1,4 @@
-"""The hooks of a module's backward pass: they see the gradients of all outputs at once, then those of all inputs."""
+"""Hooks of a module's backward pass: they get the gradients of all outputs at once, then those of all inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import ModuleError
 
 
 class Watch:
-    """The backward hooks of one call: gradients of all outputs meet, then those of all inputs."""
+    """The backward hooks of one call: collects the gradients of all outputs, then those of all inputs."""
 
     def __init__(self, module: Any, before: list[Callable[..., Any]], after: list[Callable[..., Any]]) -> None:
         self.module = module
@@ -65,8 +65,9 @@ class Watch:
 
 
 def _rewired(values: tuple[Any, ...], on_grads: Callable[..., tuple[Tensor | None, ...]]) -> list[Any] | None:
-    """`values` with the tensors that require grad exchanged for aliases; on_grads sees the gradients of all values,
-    None where there is none, and may replace them. None where no value requires grad."""
+    """`values` with aliases in place of the tensors that require grad; on_grads gets the gradients of all values,
+    None for those without, and may replace them. None if no value requires grad.
+    """
     places = [k for k, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
     if not places or not mode.grad:
         return None

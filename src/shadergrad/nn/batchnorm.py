@@ -1,4 +1,4 @@
-"""Normalisation with running statistics: over the batch, and of single images.
+"""Batch and instance normalisation, with running statistics.
 
 running_mean, running_var and num_batches_tracked are buffers, changed in place by every forward pass in training, so
 that a compiled step keeps them on the device.
@@ -77,7 +77,7 @@ class _Tracking(_Affine):
                 buffer.fill_(value)
 
     def reset_parameters(self) -> None:
-        """Set weight to ones, bias to zeros, and the running statistics to their start."""
+        """Set weight to ones, bias to zeros, and the running statistics to their initial values."""
         self.reset_running_stats()
         super().reset_parameters()
 
@@ -120,16 +120,16 @@ class _BatchNorm(_Tracking):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Every channel of (N, C) or (N, C, L) to mean 0 and variance 1 over the batch, then times weight plus bias.
+    """Normalizes every channel of (N, C) or (N, C, L) to mean 0 and variance 1 over the batch, then applies weight and bias.
 
     (x - mean) / sqrt(var + eps) * weight + bias (Ioffe and Szegedy, 2015); the shape stays. weight and bias (C,) start
     as ones and zeros.
 
-    In training the batch's statistics are used, and the buffers running_mean and running_var (C,) move to them by
-    `momentum`, or hold their mean over all batches where it is None; the unbiased variance is tracked. In eval() the
-    running ones are used, unless track_running_stats is False. num_batches_tracked is int32, not int64.
-    Raises ArgumentError for another number of axes and, in training, for a single value a channel; ShapeError for an
-    input of other channels.
+    Training uses the batch's statistics, and moves the buffers running_mean and running_var (C,) towards them by
+    `momentum`; with momentum None they are the mean over all batches. The unbiased variance is tracked. eval() uses the
+    running statistics, unless track_running_stats is False. num_batches_tracked is int32, not int64.
+    Raises ArgumentError for another number of axes and, in training, for a single value per channel; ShapeError for an
+    input with another number of channels.
 
     >>> layer = nn.BatchNorm1d(1)
     >>> layer(sg.tensor([[1.0], [3.0]])).detach()
@@ -143,9 +143,9 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Every channel of (N, C, H, W) to mean 0 and variance 1 over the batch, then times weight plus bias.
+    """Normalizes every channel of (N, C, H, W) to mean 0 and variance 1 over the batch, then applies weight and bias.
 
-    All else as in BatchNorm1d.
+    Otherwise as BatchNorm1d.
 
     >>> layer = nn.BatchNorm2d(3)
     >>> layer(sg.ones(2, 3, 4, 4)).shape, layer.num_batches_tracked
@@ -156,9 +156,9 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Every channel of (N, C, D, H, W) to mean 0 and variance 1 over the batch, then times weight plus bias.
+    """Normalizes every channel of (N, C, D, H, W) to mean 0 and variance 1 over the batch, then applies weight and bias.
 
-    All else as in BatchNorm1d.
+    Otherwise as BatchNorm1d.
 
     >>> nn.BatchNorm3d(3)(sg.ones(2, 3, 4, 4, 4)).shape
     shadergrad.Size([2, 3, 4, 4, 4])
@@ -221,11 +221,11 @@ class _InstanceNorm(_Tracking):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Every channel of every sample, (N, C, L) or (C, L), to mean 0 and variance 1 (Ulyanov et al., 2016).
+    """Normalizes every channel of every sample, (N, C, L) or (C, L), to mean 0 and variance 1 (Ulyanov et al., 2016).
 
-    The shape stays. affine: then times weight plus bias (C,), which start as ones and zeros. track_running_stats: as in
-    BatchNorm1d; both are off by default. Raises ArgumentError for another number of axes, for a single element a
-    channel, and, with affine, for other channels.
+    The shape stays. affine: then applies weight and bias (C,), which start as ones and zeros. track_running_stats: as in
+    BatchNorm1d; both are off by default. Raises ArgumentError for another number of axes, for a single element per
+    channel, and, with affine, for another number of channels.
 
     >>> nn.InstanceNorm1d(1)(sg.tensor([[1.0, 3.0]]))
     tensor([[-1.,  1.]])
@@ -235,7 +235,7 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Every channel of every sample, (N, C, H, W) or (C, H, W), to mean 0 and variance 1; else as InstanceNorm1d.
+    """Normalizes every channel of every sample, (N, C, H, W) or (C, H, W), to mean 0 and variance 1; otherwise as InstanceNorm1d.
 
     >>> nn.InstanceNorm2d(1)(sg.tensor([[[1.0, 3.0], [3.0, 1.0]]]))
     tensor([[[-1.,  1.],
@@ -246,7 +246,7 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Every channel of every sample, (N, C, D, H, W) or (C, D, H, W), to mean 0 and variance 1; else as InstanceNorm1d.
+    """Normalizes every channel of every sample, (N, C, D, H, W) or (C, D, H, W), to mean 0 and variance 1; otherwise as InstanceNorm1d.
 
     >>> nn.InstanceNorm3d(3, affine=True)(sg.ones(2, 3, 4, 4, 4)).shape
     shadergrad.Size([2, 3, 4, 4, 4])
@@ -256,10 +256,10 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """BatchNorm of any number of axes from two on, whose statistics in training are those of the batches of all processes.
+    """BatchNorm of two or more axes, whose training statistics are those of the batches of all processes.
 
-    process_group: by default all processes; without any it is a BatchNorm. The two sums travel one after the other, so that the variance is
-    as exact as that of one batch. Raises ArgumentError for fewer than two axes.
+    process_group: by default all processes; without a group it is a BatchNorm. The two sums are exchanged one after the other, so that the
+    variance is as exact as that of one batch. Raises ArgumentError for fewer than two axes.
 
     >>> layer = nn.SyncBatchNorm(1)
     >>> layer(sg.tensor([[1.0], [3.0]])).detach()
@@ -311,7 +311,7 @@ class SyncBatchNorm(_BatchNorm):
         return result.to(input.dtype)
 
     def _of_all(self, value: Tensor, which: int) -> Tensor:
-        """The sum over all processes; outside compiled steps at once, in the order of the program."""
+        """The sum over all processes; outside compiled steps immediately, in program order."""
         node = exchanged(value._node, sum_channel(self.process_group), 2 * self._number + which)
         if current.trace is None:
             execute.realize([node])
@@ -332,7 +332,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
-        """The module with a SyncBatchNorm, of the same parameters and buffers, in place of each BatchNorm."""
+        """The module, with a SyncBatchNorm of the same parameters and buffers in place of each BatchNorm."""
         converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
             converted = cls(

@@ -1,4 +1,4 @@
-"""Modules that hold modules: in a row, in a list, by name."""
+"""Modules that hold modules: Sequential, ModuleList, ModuleDict."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class _Listed(Module):
         return iter(list(self._modules.values()))
 
     def append(self: L, module: Module) -> L:
-        """Put a module at the end; gives the container back. Raises ModuleTypeError for what is no Module."""
+        """Append a module; returns the container. Raises ModuleTypeError for anything but a Module."""
         self.add_module(str(len(self._modules)), module)
         return self
 
     def insert(self: L, index: int, module: Module) -> L:
-        """Put a module before position index; those behind get new names.
+        """Insert a module before position index; later modules get new names.
 
-        Raises ModuleTypeError for what is no Module.
+        Raises ModuleTypeError for anything but a Module.
         """
         if not isinstance(module, Module):
             raise ModuleTypeError(f"{type(module).__name__} is not a Module subclass")
@@ -73,9 +73,9 @@ class _Listed(Module):
         return self
 
     def extend(self: L, modules: Iterable[Module]) -> L:
-        """Put modules at the end; gives the container back.
+        """Append modules; returns the container.
 
-        Raises ModuleTypeError for what is no iterable of Modules.
+        Raises ModuleTypeError for anything but an iterable of Modules.
         """
         if not isinstance(modules, Iterable):
             raise ModuleTypeError(
@@ -92,7 +92,7 @@ class _Listed(Module):
         return self._make([*self, *other])
 
     def pop(self, index: int | slice) -> Any:
-        """Take the module at a position out and give it; those behind get new names.
+        """Remove and return the module at a position; later modules get new names.
 
         Raises IndexRangeError for a position out of range.
         """
@@ -102,9 +102,9 @@ class _Listed(Module):
 
 
 class Sequential(_Listed):
-    """Modules one after another, each on the result of the one before: of arguments, or of one dict by names.
+    """Modules applied one after another, each to the result of the one before. Takes modules, or one dict of named modules.
 
-    Positions and slices as of a list; a slice is a Sequential. Raises ModuleTypeError for what is no Module,
+    Indexing and slicing as for a list; a slice is a Sequential. Raises ModuleTypeError for anything but a Module,
     IndexRangeError for a position out of range.
 
     >>> model = nn.Sequential(nn.Linear(4, 2), nn.ReLU())
@@ -127,17 +127,17 @@ class Sequential(_Listed):
         return Sequential(*modules)
 
     def forward(self, input: Any) -> Any:
-        """input through all modules."""
+        """Apply all modules to input."""
         for module in self._modules.values():
             input = module(input)
         return input
 
 
 class ModuleList(_Listed):
-    """A list of modules that are part of the tree: their parameters are found, moved and saved.
+    """A list of submodules, whose parameters are registered.
 
-    It has no forward. append, extend, insert, pop, positions, slices and + as of a list. Raises ModuleTypeError for
-    what is no Module, IndexRangeError for a position out of range.
+    It has no forward. append, extend, insert, pop, indexing, slicing and + as for a list. Raises ModuleTypeError for
+    anything but a Module, IndexRangeError for a position out of range.
 
     >>> layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
     >>> layers
@@ -171,9 +171,9 @@ class ModuleList(_Listed):
 
 
 class ModuleDict(Module):
-    """Modules by name, in the order they came, that are part of the tree; of a dict, another ModuleDict, or pairs.
+    """A dict of submodules in insertion order, whose parameters are registered; from a dict, another ModuleDict, or pairs.
 
-    It has no forward. Raises ModuleTypeError for what is no Module, ModuleKeyError for a name that an attribute has.
+    It has no forward. Raises ModuleTypeError for anything but a Module, ModuleKeyError for the name of an attribute.
 
     >>> choices = nn.ModuleDict({"relu": nn.ReLU(), "tanh": nn.Tanh()})
     >>> choices["relu"]
@@ -221,15 +221,15 @@ class ModuleDict(Module):
         return [(key, self[key]) for key in self]
 
     def pop(self, key: str) -> Module:
-        """Take the module of a name out and give it. Raises KeyError where there is none."""
+        """Remove and return the module of a name. Raises KeyError if there is none."""
         return self._modules.pop(key)
 
     def clear(self) -> None:
-        """Take all modules out."""
+        """Remove all modules."""
         self._modules.clear()
 
     def update(self, modules: Any) -> None:
-        """Add the modules of a dict, another ModuleDict, or (name, module) pairs, also for names that are there."""
+        """Add the modules of a dict, another ModuleDict, or (name, module) pairs; existing names are replaced."""
         if not isinstance(modules, Iterable):
             raise ModuleTypeError(f"ModuleDict.update should be called with an iterable, but got {modules!r}")
         pairs: Any = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules

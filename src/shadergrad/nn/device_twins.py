@@ -1,7 +1,7 @@
-"""A module on another device, for the time of a call. In: a module. Out: twins of its tensors, which take their place.
+"""Runs a module on another device for one call. In: a module. Out: copies (twins) of its tensors, which replace them during the call.
 
-The module itself runs, its own forward and attributes, on twins of its parameters and buffers; so what it computes
-elsewhere is what it computes here. Twins follow the originals: before a call those are copied that have changed.
+The module's own forward runs, with its own attributes, on twins of its parameters and buffers, so it computes the same there as here.
+Before each call the originals that have changed are copied to their twins.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEVER: Version = (lambda: None, -1)
 
 @dataclass(eq=False)
 class Twin:
-    """A tensor of a module, and the one that stands for it elsewhere.
+    """A tensor of a module, and its copy (twin) on another device.
 
     name: the first by which the module knows it. version: that of the value that was copied last.
     """
@@ -43,9 +43,9 @@ class Twin:
 
 
 class DeviceTwins:
-    """A module's tensors on `device`, in whose place they are within `in_place()`.
+    """Copies of a module's tensors on `device`, which replace them within `in_place()`.
 
-    twins: one for each tensor, also where the module has it under several names. copied: how many the latest `sync` copied.
+    twins: one for each tensor, even if the module has it under several names. copied: how many the latest `sync` copied.
     """
 
     def __init__(self, module: Module, device: str) -> None:
@@ -62,30 +62,30 @@ class DeviceTwins:
     # -- what another kind of twin does otherwise
 
     def make(self, name: str, own: Tensor) -> Tensor:
-        """A twin, whose value does not matter yet."""
+        """A twin with arbitrary values."""
         other = Tensor(np.zeros(tuple(own.shape), own.dtype.numpy), dtype=own.dtype, device=self.device)
         return Parameter(other, own.requires_grad) if isinstance(own, Parameter) else other
 
     def copy(self, twin: Twin, array: np.ndarray) -> None:
-        """Give a twin the value of its original."""
+        """Copy the value of the original to a twin."""
         twin.other.write_(array)
 
     def require(self, twin: Twin) -> None:
-        """Let a twin require gradients as its original does."""
+        """Set requires_grad of a twin as on its original."""
         if twin.other.requires_grad != twin.own.requires_grad:
             twin.other.requires_grad_(twin.own.requires_grad)
 
     def settle(self, twin: Twin, now: Tensor) -> None:
-        """After a call: `now` is in the place of a twin, which is a buffer."""
+        """After a call: `now` replaced a twin, which is a buffer."""
         if now is not twin.other:
             twin.other.write_(now.detach().numpy())
 
     # -- following the originals
 
     def sync(self) -> int:
-        """Copy the tensors that have changed since they were copied, and the state of random numbers; how many tensors.
+        """Copy the tensors that have changed since they were copied, and the state of random numbers; returns the number of tensors.
 
-        Raises ModuleError where the module has other tensors than it had.
+        Raises ModuleError if the module has other tensors than before.
         """
         self._check()
         changed = [twin for twin in self.twins if _version(twin.own) != twin.version]
@@ -116,7 +116,7 @@ class DeviceTwins:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Within, the module's tensors are the twins. One thread at a time, and no compiled step runs meanwhile."""
+        """A context in which the twins replace the module's tensors. For one thread at a time; no compiled step may run meanwhile."""
         with execute.lock, self._random, standing_in(self.source, self.device):
             for table, key, _, own in self._places:
                 table[key] = self._twins[id(own)].other
@@ -132,18 +132,18 @@ class DeviceTwins:
                     self.settle(twin, tensor)
 
     def write_back_buffers(self) -> None:
-        """Give the module's buffers the values that calls have left in their twins, and draw once from its generator."""
+        """Copy the twins' values after calls to the module's buffers, and advance its generator by a draw."""
         for twin in self.twins:
             if not twin.is_parameter:
                 twin.own.write_(twin.other.detach().numpy())
         default_stream.advance()
 
     def next_seed(self) -> int:
-        """A seed for generators of another library: it follows from the state of ours, and is another one in each call."""
+        """A seed for another library's generator, derived from the state of ours, and different in each call."""
         return self._random.next_seed()
 
     def gradients(self) -> dict[str, np.ndarray]:
-        """The gradients of the twins by name, which forget them."""
+        """The gradients of the twins by name; the twins' gradients become None."""
         found = {}
         for twin in self.twins:
             if twin.other.grad is not None:
@@ -153,7 +153,7 @@ class DeviceTwins:
 
 
 def _places(module: Module) -> list[tuple[dict[str, Any], str, str, Tensor]]:
-    """Where the tensors of a module and of those below are, plain attributes too: table, key, dotted name, tensor."""
+    """The places of a module's tensors, also in plain attributes, recursively: table, key, dotted name, tensor."""
     found = []
     for prefix, part in module.named_modules():
         for table in (part._parameters, part._buffers, part.__dict__):
@@ -164,7 +164,7 @@ def _places(module: Module) -> list[tuple[dict[str, Any], str, str, Tensor]]:
 
 
 def _version(tensor: Tensor) -> Version:
-    """What differs when the value of a tensor may."""
+    """A number that changes if the value of a tensor may have changed."""
     node = tensor._node
     if node.storage is None:
         execute.realize([node])
@@ -178,14 +178,14 @@ def _download(tensors: list[Tensor]) -> list[np.ndarray]:
 
 
 class _Randomness:
-    """`with` it, draws are those that the module's next call would make where it is; afterwards it is as if none had been."""
+    """A context in which draws are those that the module's next call would make on its own device; afterwards the generator's state is restored."""
 
     def __init__(self) -> None:
         self._at = self._before = default_stream.at
         self._calls = 0
 
     def follow(self) -> None:
-        """Take over where the stream is, if that is elsewhere."""
+        """Adopt the stream's position, if it has moved."""
         if default_stream.at != self._at:
             self._at, self._calls = default_stream.at, 0
 

@@ -1,4 +1,4 @@
-"""Dropout as modules: at work while training, the identity in eval(); see functional/dropout.py for the numbers."""
+"""Dropout as modules: active in training, the identity in eval(); functional/dropout.py draws the numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Dropout(_Applied):
 
 
 class Dropout(_Dropout, function=F.dropout):
-    """Each element 0 with probability p, else scaled by 1 / (1 - p), while training (Srivastava et al., 2014).
+    """Sets each element to 0 with probability p in training, and scales the others by 1 / (1 - p) (Srivastava et al., 2014).
 
     In eval() the identity. The same on every device for the same manual_seed. inplace: the input is overwritten.
     Raises ArgumentError for p outside [0, 1].

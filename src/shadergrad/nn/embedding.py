@@ -1,4 +1,4 @@
-"""Vectors of words and other classes."""
+"""Embeddings: vectors of words and other classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Embedding"]
 
 
 def draw_rows(weight: Parameter, padding_idx: int | None) -> None:
-    """Normal numbers into a table of rows, in place, zeros into the row padding_idx."""
+    """Fill a table of rows with normal numbers, in place, and row padding_idx with zeros."""
     init.normal_(weight)
     if padding_idx is not None:
         is_padding = (arange(weight.shape[0], device=weight.device) == padding_idx).unsqueeze(1)
@@ -29,10 +29,10 @@ def draw_rows(weight: Parameter, padding_idx: int | None) -> None:
 class Embedding(Module):
     """Rows of weight (num_embeddings, embedding_dim) at integer positions (...): (..., embedding_dim).
 
-    The weight starts normal; the row padding_idx starts as zeros and gets no gradient. max_norm: rows that are looked
-    up and longer, in the norm norm_type, are shortened in place. scale_grad_by_freq: gradients are divided by how often
-    a row is looked up. The gradient is dense, and the same in every run; sparse is taken, and without effect.
-    Raises DTypeError for positions that are not integers, IndexRangeError for a padding_idx that is no row; positions
+    The weight starts normal; the row padding_idx starts as zeros and gets no gradient. max_norm: looked-up
+    rows with a larger norm (norm_type) are scaled down in place. scale_grad_by_freq: gradients are divided by the number of
+    look-ups of a row. The gradient is dense, and the same in every run; `sparse` has no effect.
+    Raises DTypeError for positions that are not integers, IndexRangeError for a padding_idx that is not a row; positions
     out of range raise on the cpu device when the result is computed (see docs/from-pytorch.md for webgpu).
 
     >>> layer = nn.Embedding(3, 2, padding_idx=0)
@@ -91,10 +91,10 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """A module with the rows of a given matrix (num_embeddings, embedding_dim), by default not trained.
+        """A module with the rows of a given matrix (num_embeddings, embedding_dim), by default frozen.
 
         freeze: the weight does not require gradients. The other arguments are those of Embedding.
-        Raises ShapeError for what is no matrix.
+        Raises ShapeError for anything but a matrix.
         """
         if check_tensor("Embedding.from_pretrained", "embeddings", embeddings).ndim != 2:
             raise ShapeError(f"Embeddings parameter is expected to be 2-dimensional, but is {list(embeddings.shape)}")

@@ -1,4 +1,4 @@
-"""Bags of embeddings: what Embedding looks up, joined."""
+"""Embedding bags: sums, means or maxima of looked-up rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["EmbeddingBag"]
 
 
 class EmbeddingBag(Module):
-    """Rows of weight (num_embeddings, embedding_dim) at the positions of bags, joined by `mode`: (bags, embedding_dim).
+    """Rows of weight (num_embeddings, embedding_dim), looked up in bags of positions, reduced per bag by `mode`: (bags, embedding_dim).
 
-    input: (bags, size), or (k,) with offsets (bags,), where each bag begins (and, with include_last_offset, where the
-    last ends). mode: 'mean', 'sum' or 'max'. per_sample_weights, of the shape of input, multiply the rows, with 'sum'
-    only. padding_idx: positions that do not count; its row starts as zeros. An empty bag gives zeros. Further
-    arguments, and the weight's start: as for Embedding. Raises ArgumentError for another mode, ShapeError where shapes
-    do not fit, DTypeError for positions that are no integers, IndexRangeError for a padding_idx that is no row.
+    input: (bags, size), or (k,) with offsets (bags,), the start of each bag (and, with include_last_offset, the end of the
+    last). mode: 'mean', 'sum' or 'max'. per_sample_weights, of the shape of input, multiply the rows, with 'sum'
+    only. padding_idx: positions that are ignored; its row starts as zeros. An empty bag gives zeros. Further
+    arguments, and initial weights: as for Embedding. Raises ArgumentError for another mode, ShapeError if shapes
+    do not fit, DTypeError for positions that are not integers, IndexRangeError for a padding_idx that is not a row.
 
     >>> layer = nn.EmbeddingBag.from_pretrained(sg.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]), mode="sum")
     >>> layer(sg.tensor([0, 2, 1]), sg.tensor([0, 2]))
@@ -77,7 +77,7 @@ class EmbeddingBag(Module):
         """A module with the rows of a given matrix (num_embeddings, embedding_dim), by default not trained.
 
         freeze: the weight does not require gradients. The other arguments are those of EmbeddingBag.
-        Raises ShapeError for what is no matrix.
+        Raises ShapeError for anything but a matrix.
         """
         if check_tensor("EmbeddingBag.from_pretrained", "embeddings", embeddings).ndim != 2:
             raise ShapeError(f"Embeddings parameter is expected to be 2-dimensional, but is {list(embeddings.shape)}")

@@ -1,4 +1,4 @@
-"""What modules and their functions raise, each also the built-in exception that PyTorch raises in the same place."""
+"""Errors of modules and their functions. Each is also the built-in exception that PyTorch raises in the same place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..errors import ShadergradError
 
 
 class ModuleError(ShadergradError, RuntimeError):
-    """A module that is used in a way it cannot be."""
+    """Invalid use of a module."""
 
 
 class StateDictError(ModuleError):
@@ -15,7 +15,7 @@ class StateDictError(ModuleError):
 
 
 class ModuleTypeError(ModuleError, TypeError):
-    """Something else where a parameter, a buffer or a module is expected."""
+    """A value of another type where a parameter, a buffer or a module is expected."""
 
 
 class ModuleAttributeError(ModuleError, AttributeError):
@@ -30,4 +30,4 @@ class ModuleKeyError(ModuleError, KeyError):
 
 
 class ReductionError(ArgumentError):
-    """A reduction that is none of mean, sum, none."""
+    """A reduction other than mean, sum, none."""

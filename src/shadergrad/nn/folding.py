@@ -1,4 +1,4 @@
-"""Windows as columns and back, and images resized by the older names."""
+"""Fold and Unfold, and the older names of upsampling."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """The adjoint of Unfold: columns added up in their windows, (N, C * window, windows) to (N, C, *output_size).
+    """The adjoint of Unfold: adds up overlapping columns, (N, C * window, windows) to (N, C, *output_size).
 
-    Raises ShapeError where columns and windows do not fit.
+    Raises ShapeError if columns and windows do not fit.
 
     >>> nn.Fold((2, 2), 2)(sg.ones(1, 4, 1)).shape
     shadergrad.Size([1, 1, 2, 2])

@@ -1,7 +1,7 @@
 """Hooks: functions that a module calls around its forward and backward pass, and around its state dicts.
 
-Nothing has been computed when a hook runs: it sees pending tensors, whose values it may read, keep or replace.
-In a compiled step a hook runs once, while the step is captured, and what it computes becomes part of the step.
+A hook gets pending tensors; it may read, keep or replace them.
+In a compiled step a hook runs once, during capture; its operations become part of the step.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _numbers = itertools.count()
 
 
 def note_change() -> None:
-    """Something changed that a compiled step may depend on."""
+    """Note a change on which a compiled step may depend."""
     if current.trace is None:
         tracing.changes += 1
 
 
 class HookTable(OrderedDict[int, Callable[..., Any]]):
-    """Hooks by number, in the order in which they run. PyTorch's programs reach for it: `module._forward_hooks.clear()`.
+    """Hooks by number, in the order in which they run. PyTorch's programs use it: `module._forward_hooks.clear()`.
 
-    with_kwargs, always, with_module, public: the numbers of those that take keyword arguments, run also where forward raised, take the
+    with_kwargs, always, with_module, public: the numbers of hooks that take keyword arguments, run even if forward raised, take the
     module first, and were registered by the public name.
     """
 
@@ -66,7 +66,7 @@ class HookTable(OrderedDict[int, Callable[..., Any]]):
         super().__delitem__(number)
 
     def clear(self) -> None:
-        """Take out all hooks."""
+        """Remove all hooks."""
         note_change()
         super().clear()
 
@@ -164,7 +164,7 @@ registrations = {kind: HookTable() for kind in REGISTERED}  # hooks of the regis
 
 
 def registered(kind: str, module: Any, name: str, value: Any) -> Any:
-    """What is registered: `value`, or what hooks put in its place."""
+    """The registered value: `value`, or its replacement by hooks."""
     for hook in list(registrations[kind].values()):
         changed = hook(module, name, value)
         value = value if changed is None else changed
@@ -179,7 +179,7 @@ class HookMethods:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the attributes that a pickle gives, also of a module that PyTorch pickled, with its hooks in tables of its own.
 
-        Raises ModuleError where such a module has hooks.
+        Raises ModuleError if such a module has hooks.
         """
         if "_forward_hooks" in state and "_hooks" not in state:
             tables = {k: v for k, v in state.items() if k.endswith("_hooks") or "_hooks_" in k}

@@ -1,6 +1,6 @@
-"""Initial values for parameters, in place, PyTorch's names and formulas.
+"""In-place initialization of parameters, with PyTorch's names and formulas.
 
-Each takes a tensor, fills it and gives it back; nothing is recorded for backward. The numbers come from the default
+Each function takes a tensor, fills it and returns it; nothing is recorded for backward. The numbers come from the default
 generator of the tensor's device, or from `generator`.
 """
 
@@ -47,7 +47,7 @@ def _options(tensor: Tensor, generator: Generator | None) -> dict[str, Any]:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers uniform on [a, b), in place; gives the tensor back. Raises ArgumentError where a is above b.
+    """Fill with numbers uniform on [a, b), in place; returns the tensor. Raises ArgumentError if a is above b.
 
     >>> w = nn.init.uniform_(sg.empty(1000), 2.0, 3.0)
     >>> w.min() >= 2.0, w.max() < 3.0
@@ -59,7 +59,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers of this mean and standard deviation, in place; gives the tensor back.
+    """Fill with normal numbers of this mean and standard deviation, in place; returns the tensor.
 
     Raises ArgumentError for a negative std.
 
@@ -80,11 +80,11 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with normal numbers within [a, b], in place; gives the tensor back.
+    """Fill with normal numbers within [a, b], in place; returns the tensor.
 
     Drawn as the inverse of the distribution function of uniform numbers. Warns where the mean is more than 2 std
     outside.
-    Raises ArgumentError where a is above b, and for a std that is not positive.
+    Raises ArgumentError if a is above b, and for a std that is not positive.
 
     >>> w = nn.init.trunc_normal_(sg.empty(1000), a=-1.0, b=1.0)
     >>> w.abs().max() <= 1.0
@@ -103,7 +103,7 @@ def trunc_normal_(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with one number, in place; gives the tensor back.
+    """Fill with one number, in place; returns the tensor.
 
     >>> nn.init.constant_(sg.empty(2), 0.5)
     tensor([0.5, 0.5])
@@ -113,7 +113,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones, in place; gives the tensor back.
+    """Fill with ones, in place; returns the tensor.
 
     >>> nn.init.ones_(sg.empty(2))
     tensor([1., 1.])
@@ -122,7 +122,7 @@ def ones_(tensor: Tensor) -> Tensor:
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros, in place; gives the tensor back.
+    """Fill with zeros, in place; returns the tensor.
 
     >>> nn.init.zeros_(sg.ones(2))
     tensor([0., 0.])
@@ -131,9 +131,9 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Make a matrix (rows, columns) ones on the diagonal, else zeros, in place; gives it back.
+    """Make a matrix (rows, columns) ones on the diagonal, else zeros, in place; returns it.
 
-    Raises ArgumentError for what is no matrix.
+    Raises ArgumentError for anything but a matrix.
 
     >>> nn.init.eye_(sg.empty(2, 3))
     tensor([[1., 0., 0.],
@@ -146,7 +146,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Weights (n_out, n_in, *kernel) of a convolution that passes its inputs through, in place; gives the tensor back.
+    """Weights (n_out, n_in, *kernel) of a convolution that passes its inputs through, in place; returns the tensor.
 
     1 in the kernel's centre, else 0. groups: the first n_in outputs of each group pass them. Raises ArgumentError for
     other than 3, 4 or 5 axes, and where groups does not divide n_out.
@@ -168,7 +168,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """Make a matrix (semi-)orthogonal, times gain, in place; gives it back (Saxe et al., 2014).
+    """Make a matrix (semi-)orthogonal, times gain, in place; returns it (Saxe et al., 2014).
 
     (rows, ...) is taken as (rows, product of the others). From the QR factors of normal numbers; computed on the host,
     so not within a compiled step. Raises ArgumentError for fewer than 2 axes.
@@ -280,7 +280,7 @@ def kaiming_uniform_(
     """Fill with numbers uniform on +-gain sqrt(3 / fan), in place (He et al., 2015).
 
     mode: 'fan_in' keeps the variance forwards, 'fan_out' backwards; fans as in xavier_uniform_. gain: calculate_gain of
-    nonlinearity, with the slope a of leaky_relu. Gives the tensor back; one without elements with a warning.
+    nonlinearity, with the slope a of leaky_relu. Returns the tensor; one without elements with a warning.
     Raises ArgumentError for another mode or nonlinearity, and for fewer than 2 axes.
 
     >>> w = nn.init.kaiming_uniform_(sg.empty(5, 6), nonlinearity="relu")
@@ -316,7 +316,7 @@ def kaiming_normal_(
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers, and the share `sparsity` of each column with zeros at random, in place (Martens, 2010).
 
-    tensor (n, m); of each column ceil(sparsity n) elements are 0. Gives the tensor back. Raises ArgumentError for another number of
+    tensor (n, m); of each column ceil(sparsity n) elements are 0. Returns the tensor. Raises ArgumentError for another number of
     axes.
 
     >>> w = nn.init.sparse_(sg.empty(10, 4), sparsity=0.3)

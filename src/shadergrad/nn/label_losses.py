@@ -1,4 +1,4 @@
-"""Losses of labels by margins, and of sequences without an alignment, as modules; see functional/ for what they compute."""
+"""Margin losses of labels, and CTC loss, as modules; see functional/ for their formulas."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MultiLabelMarginLoss(_Loss):
     """The sum of max(0, 1 - input[label] + input[other]) over all pairs of a label and a class that is none, over C.
 
     input (N, C) or (C,); target, of the same shape, integers: the labels, as far as the first -1. reduction: 'mean' and
-    'sum' give (), 'none' (N,) or (). Raises ShapeError where the shapes differ.
+    'sum' give (), 'none' (N,) or (). Raises ShapeError if the shapes differ.
 
     >>> nn.MultiLabelMarginLoss()(sg.tensor([0.25, 0.5]), sg.tensor([0, -1]))
     tensor(0.625)
@@ -64,7 +64,7 @@ class MultiLabelSoftMarginLoss(_Weighted):
     """The mean over classes of binary cross-entropies of logits.
 
     input and target (*, C), the latter from 0 to 1. weight (C,), a buffer: of each class. reduction: 'mean' and 'sum'
-    give (), 'none' (*). Raises ShapeError where the shapes differ.
+    give (), 'none' (*). Raises ShapeError if the shapes differ.
 
     >>> nn.MultiLabelSoftMarginLoss()(sg.zeros(2, 3), sg.ones(2, 3))  # log(2)
     tensor(0.6931)

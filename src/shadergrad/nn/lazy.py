@@ -1,4 +1,4 @@
-"""Modules that learn the size of their input when they see one: their parameters have no shape until the first call."""
+"""Lazy modules, which infer the size of their input at the first call: their parameters have no shape until then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class UninitializedParameter(Parameter):
-    """A parameter without a shape, until `materialize` gives it one. Optimizers may be given it after that.
+    """A parameter without a shape until `materialize`. Pass it to an optimizer after that.
 
     >>> p = nn.UninitializedParameter()
     >>> p.materialize((2,))
@@ -31,7 +31,7 @@ class UninitializedParameter(Parameter):
         super().__init__(empty(0, device=device, dtype=dtype), requires_grad)
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Be a parameter of that shape, of zeros; dtype and device stay, if not said otherwise."""
+        """Become a parameter of that shape, of zeros; dtype and device stay unless given."""
         made = zeros(*shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = Parameter  # type: ignore[assignment]
         self._become(made._node)
@@ -45,7 +45,7 @@ class UninitializedParameter(Parameter):
 
 
 class UninitializedBuffer(Buffer):
-    """A buffer without a shape, until `materialize` gives it one.
+    """A buffer without a shape until `materialize`.
 
     >>> b = nn.UninitializedBuffer()
     >>> b.materialize((2,))
@@ -61,7 +61,7 @@ class UninitializedBuffer(Buffer):
             self.requires_grad_()
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Be a tensor of that shape, of zeros; dtype and device stay, if not said otherwise."""
+        """Become a tensor of that shape, of zeros; dtype and device stay unless given."""
         made = zeros(*shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = Buffer  # type: ignore[assignment]
         self._become(made._node)
@@ -106,7 +106,7 @@ class _Lazy(Module):
         return any(is_lazy(t) for t in [*self._parameters.values(), *self._buffers.values()])
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Give shapes to what has none, from an input."""
+        """Materialize parameters and buffers without a shape, from an input."""
         raise NotImplementedError
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The last layer of a classifier and its loss in one module; see functional/linear_cross_entropy.py for what it computes."""
+"""The last layer of a classifier and its loss in one module; see functional/linear_cross_entropy.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Loading a state dict as a whole: all of it, or none.
+"""Atomic loading of a state dict: all of it, or nothing.
 
-In: tensors of modules and the values that they shall take. Out: those values, in place. They are written when all is known to fit, or
-earlier, before code of the user's may look at them; then what was there before is kept until the load has ended.
+In: tensors of modules and their new values. Out: the tensors with these values, in place. Values are written once all are known to fit, or
+earlier, before user code may read them; then the old values are kept until the load has ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .parameter import Parameter
 
 
 class Loading:
-    """One call of load_state_dict, within which there may be others."""
+    """One call of load_state_dict, which may contain nested ones."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Any, str, Tensor, Any, bool]] = []
@@ -40,11 +40,11 @@ class Loading:
                 undo()
 
     def take(self, module: Any, name: str, tensor: Tensor, value: Any, assign: bool) -> None:
-        """A parameter or buffer shall have a value, or with `assign` be it."""
+        """Schedule a value for a parameter or buffer, or with `assign` its replacement."""
         self._waiting.append((module, name, tensor, value, assign))
 
     def write(self, keep: bool = True) -> None:
-        """Write what waits: somebody may look, or the load has ended. keep: what was there before, for it may fail yet."""
+        """Write the scheduled values: user code may read them, or the load has ended. keep: store the old values, because the load may still fail."""
         waiting, self._waiting = self._waiting, []
         for module, name, tensor, value, assign in waiting:
             if keep and assign:
@@ -75,7 +75,7 @@ def take(module: Any, name: str, tensor: Tensor, value: Any, assign: bool) -> No
 
 
 def users_turn() -> None:
-    """Code of the user's is about to run, and shall see what was loaded so far."""
+    """Called before user code that must see the values loaded so far."""
     if _current.loading is not None:
         _current.loading.write()
 

@@ -1,4 +1,4 @@
-"""Losses as modules; see functional/ for what they compute."""
+"""Losses as modules; see functional/ for their formulas."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Weighted(_Loss):
 class MSELoss(_Loss):
     """(input - target)^2, of two tensors of one shape.
 
-    reduction: 'mean' and 'sum' give (), 'none' the shape of input. Raises ShapeError where the shapes differ (PyTorch
+    reduction: 'mean' and 'sum' give (), 'none' the shape of input. Raises ShapeError if the shapes differ (PyTorch
     broadcasts, with a warning), ReductionError for another reduction.
 
     >>> nn.MSELoss()(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]))
@@ -107,7 +107,7 @@ class CrossEntropyLoss(_Weighted):
     Positions where the target is ignore_index do not count. label_smoothing: the share of every target that is spread
     evenly over the classes (Szegedy et al., 2015). reduction: 'mean' and 'sum' give (), 'none' the shape of the
     indices.
-    Raises ShapeError and DTypeError where target or weight do not fit, ArgumentError for a label_smoothing outside
+    Raises ShapeError and DTypeError if target or weight do not fit, ArgumentError for a label_smoothing outside
     [0, 1]. An index out of range raises IndexRangeError on the cpu device; for webgpu see docs/from-pytorch.md.
 
     >>> nn.CrossEntropyLoss()(sg.zeros(2, 4), sg.tensor([0, 3]))  # log(4)
@@ -160,7 +160,7 @@ class BCELoss(_Weighted):
     """-(t log(x) + (1 - t) log(1 - x)) of probabilities x and targets t of one shape, the logarithms not below -100.
 
     weight, a buffer: of each element. reduction as in MSELoss. Where a logarithm is cut its gradient is 0; PyTorch's is
-    up to 1e12. BCEWithLogitsLoss has neither. Raises ShapeError where the shapes differ. Input outside [0, 1] does not
+    up to 1e12. BCEWithLogitsLoss has neither. Raises ShapeError if the shapes differ. Input outside [0, 1] does not
     raise.
 
     >>> nn.BCELoss()(sg.tensor([0.5, 1.0]), sg.tensor([1.0, 1.0]))  # log(2) / 2
@@ -175,7 +175,7 @@ class BCEWithLogitsLoss(_Weighted):
     """BCELoss of sigmoid(input), for logits of any size.
 
     input and target of one shape. weight, a buffer: of each element. pos_weight, a buffer: scales the part of target 1.
-    reduction as in MSELoss. Raises ShapeError where the shapes differ.
+    reduction as in MSELoss. Raises ShapeError if the shapes differ.
 
     >>> nn.BCEWithLogitsLoss()(sg.tensor([0.0, 100.0]), sg.tensor([1.0, 1.0]))  # log(2) / 2
     tensor(0.3466)
@@ -245,7 +245,7 @@ class GaussianNLLLoss(_Loss):
 
     input, target and var of one shape, or var without the last axis, or with 1 in one axis. var is taken as at least eps,
     without a gradient through that limit; a negative one does not raise, as it does in PyTorch. full: adds log(2 pi) /
-    2. reduction as in MSELoss. Raises ShapeError where var does not fit.
+    2. reduction as in MSELoss. Raises ShapeError if var does not fit.
 
     >>> nn.GaussianNLLLoss()(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]), sg.tensor([1.0, 1.0]))
     tensor(1.)
@@ -388,7 +388,7 @@ class TripletMarginWithDistanceLoss(_Margin):
 class CosineSimilarity(Module):
     """The cosine of the angle between x1 and x2 along axis dim: x1 . x2 / (max(|x1|, eps) max(|x2|, eps)).
 
-    The inputs broadcast; the result is without the axis. Raises ShapeError where they do not.
+    The inputs broadcast; the result is without the axis. Raises ShapeError if they do not.
 
     >>> nn.CosineSimilarity()(sg.tensor([[1.0, 0.0], [1.0, 0.0]]), sg.tensor([[0.0, 2.0], [3.0, 0.0]]))
     tensor([0., 1.])

@@ -141,7 +141,7 @@ class Module(HookMethods, StateMethods["Module"]):
         return sorted(n for n in names if not n[0].isdigit())
 
     def _guard(self) -> None:
-        """Tell a capture that it depends on this module."""
+        """Report to a capture that it depends on this module."""
         if current.trace is None:
             return
         for name in self._replaced & self._buffers.keys():
@@ -151,13 +151,13 @@ class Module(HookMethods, StateMethods["Module"]):
             current.trace.on_module(self)
 
     def _note_buffer(self, name: str) -> None:
-        """Tell a capture of a buffer that steps replace by others: what is there is looked up at each call."""
+        """Report to a capture a buffer that steps replace: each call looks up its present value."""
         if current.trace is not None and current.trace.on_place is not None:
             current.trace.on_place(self._buffers, name, f"{type(self).__name__}.{name}")
 
     @property
     def _settings(self) -> tuple[Any, ...]:
-        """What a compiled step may have seen of this module, the training flag apart."""
+        """The properties of this module on which a compiled step may depend, except the training flag."""
         passed = {"_training", "_replaced", *self.__dict__.get("_unguarded", ())}
         plain = tuple((k, v) for k, v in self.__dict__.items() if k not in passed and _is_plain(v))
         tables = (self._parameters, self._buffers, self._modules)
@@ -166,9 +166,9 @@ class Module(HookMethods, StateMethods["Module"]):
         return (*plain, *held, self._hooks.ids(), everywhere.ids(), forward)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Give the module a parameter by name, as assigning the attribute does.
+        """Register a parameter by name, as assigning the attribute does.
 
-        None holds the place of one that is left out. Raises ModuleTypeError for what is no Parameter, ModuleError for
+        None reserves the name. Raises ModuleTypeError for anything but a Parameter, ModuleError for
         one that is not a leaf, ModuleKeyError for a name that is empty, has a dot, or is taken by another attribute.
         """
         self._check_name("parameter", name, self._parameters)
@@ -186,9 +186,9 @@ class Module(HookMethods, StateMethods["Module"]):
         note_change()
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Give the module a tensor that is state but not trained; in the state_dict if persistent. Change it in place.
+        """Register a tensor that is state but not trained; in the state_dict if persistent. Change it in place.
 
-        It moves with `to`. Raises ModuleTypeError for what is no tensor, ModuleKeyError for a name as in
+        It moves with `to`. Raises ModuleTypeError for anything but a tensor, ModuleKeyError for a name as in
         register_parameter.
         """
         self._check_name("buffer", name, self._buffers)
@@ -201,9 +201,9 @@ class Module(HookMethods, StateMethods["Module"]):
         note_change()
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Give the module a child by name, as assigning the attribute does.
+        """Register a child by name, as assigning the attribute does.
 
-        None holds the place of one that is left out. Raises ModuleTypeError for what is no Module, ModuleKeyError for a
+        None reserves the name. Raises ModuleTypeError for anything but a Module, ModuleKeyError for a
         name as in register_parameter.
         """
         if not isinstance(module, Module) and module is not None:
@@ -231,7 +231,7 @@ class Module(HookMethods, StateMethods["Module"]):
     # -- the call
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes: subclasses write it, users call the module, which runs the hooks too."""
+        """The computation of the module: subclasses define it; users call the module, which also runs the hooks."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -249,9 +249,9 @@ class Module(HookMethods, StateMethods["Module"]):
     # -- modes
 
     def train(self: M, mode: bool = True) -> M:
-        """Set `training` of this module and all below, and give it back: dropout and batch statistics are at work then.
+        """Set `training` of this module and all below, and return it: it enables dropout and batch statistics.
 
-        Raises ModuleError for a mode that is no bool.
+        Raises ModuleError for a mode that is not a bool.
         """
         if not isinstance(mode, bool):
             raise ModuleError("training mode is expected to be boolean")
@@ -261,17 +261,17 @@ class Module(HookMethods, StateMethods["Module"]):
         return self
 
     def eval(self: M) -> M:
-        """Set `training` to False, of this module and all below, and give it back: the same as train(False)."""
+        """Set `training` of this module and all below to False, and return it: the same as train(False)."""
         return self.train(False)
 
     def requires_grad_(self: M, requires_grad: bool = True) -> M:
-        """Have all parameters require gradients or not, and give the module back."""
+        """Set requires_grad of all parameters, and return the module."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or with set_to_none=False make them zeros, in place."""
+        """Set the gradients of all parameters to None, or with set_to_none=False to zeros, in place."""
         for p in self.parameters():
             if set_to_none:
                 p.grad = None
@@ -292,7 +292,7 @@ class Module(HookMethods, StateMethods["Module"]):
     ) -> M:
         """Move all parameters and buffers, in place: to('webgpu'), to(sg.float64), to(tensor).
 
-        A dtype is for the floating ones. Gives the module back. Parameters stay the same objects, and their gradients
+        A dtype is for the floating ones. Returns the module. Parameters stay the same objects, and their gradients
         move with them. memory_format is a hint that changes nothing: the compiler decides where elements lie.
         Raises ModuleTypeError for a dtype that is not floating, DTypeError for one that the device does not have.
         """
@@ -305,7 +305,7 @@ class Module(HookMethods, StateMethods["Module"]):
         return self.to("cpu")
 
     def double(self: M) -> M:
-        """Make floating parameters and buffers float64, in place, which the cpu device alone has."""
+        """Make floating parameters and buffers float64, in place; only the cpu device has it."""
         return self.to(dtype="float64")
 
     def float(self: M) -> M:
@@ -331,7 +331,7 @@ class Module(HookMethods, StateMethods["Module"]):
         raise DeviceError("[cuda] CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu').")
 
     def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
-        """As to(device): the values come along."""
+        """As to(device): the values are copied, too."""
         return self.to(device)
 
     def share_memory(self: M) -> M:
@@ -341,7 +341,7 @@ class Module(HookMethods, StateMethods["Module"]):
     # -- printing
 
     def extra_repr(self) -> str:
-        """What print shows of the module besides its children; "" by default."""
+        """The text that print shows for the module besides its children; "" by default."""
         return ""
 
     def _get_name(self) -> str:
@@ -358,7 +358,7 @@ class Module(HookMethods, StateMethods["Module"]):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
     def _repr_html_(self) -> str:
-        """In notebooks: a row for each module, with how many parameters it has."""
+        """In notebooks: a table with a row per module and its number of parameters."""
         parameters = list(self.parameters())
         rows = []
         for name, module in self.named_modules():

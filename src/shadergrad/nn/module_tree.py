@@ -1,4 +1,4 @@
-"""The tree that modules form: what is in it, by dotted names."""
+"""The tree of modules: submodules, parameters and buffers by dotted names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ModuleTree(Generic[M]):
     _hooks: HookTables
 
     def _guard(self) -> None:
-        """Tell a capture that it depends on what this module holds."""
+        """Report to a capture that it depends on the contents of this module."""
         raise NotImplementedError
 
     def children(self) -> Iterator[M]:
@@ -102,7 +102,7 @@ class ModuleTree(Generic[M]):
             yield buffer
 
     def get_submodule(self, target: str) -> Any:
-        """The module of a dotted name; '' for this one. Raises ModuleAttributeError where there is none."""
+        """The module of a dotted name; '' for this one. Raises ModuleAttributeError if there is none."""
         found: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(found, name):
@@ -113,10 +113,10 @@ class ModuleTree(Generic[M]):
         return found
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
-        """Put a module in the place of the one of a dotted name, or, unless strict, into a place that is free.
+        """Replace the module of a dotted name, or, unless strict, add one.
 
-        Raises ArgumentError for an empty name and for what is no module, ModuleAttributeError where the module that is to hold it is
-        not there, where the name is taken by something else, and with strict where it is free.
+        Raises ArgumentError for an empty name and for anything but a module, ModuleAttributeError if the parent module
+        does not exist, if the name is taken by something else, and with strict if it is free.
         """
         if target == "":
             raise ArgumentError("Cannot set the submodule without a target name!")
@@ -132,11 +132,11 @@ class ModuleTree(Generic[M]):
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter of a dotted name. Raises ModuleAttributeError where there is none."""
+        """The parameter of a dotted name. Raises ModuleAttributeError if there is none."""
         return self._get(target, "_parameters", "an nn.Parameter")
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer of a dotted name. Raises ModuleAttributeError where there is none."""
+        """The buffer of a dotted name. Raises ModuleAttributeError if there is none."""
         return self._get(target, "_buffers", "a buffer")
 
     def _get(self, target: str, table: str, what: str) -> Any:
@@ -150,7 +150,7 @@ class ModuleTree(Generic[M]):
         return getattr(module, table)[name]
 
     def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
-        """Call fn of every module, children first, then of this one, which is given back: for initial values, say."""
+        """Call fn with every module, children first, then with this one, and return it: for example to initialize."""
         for child in self.children():
             child.apply(fn)
         fn(self)

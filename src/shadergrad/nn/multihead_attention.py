@@ -39,7 +39,7 @@ class MultiheadAttention(Module):
     sizes differ, start by xavier_uniform_; in_proj_bias (3 E,) and out_proj.bias (E,) as zeros, out_proj.weight (E, E)
     as Linear's. add_bias_kv: one more key and value that are learned, bias_k and bias_v (1, 1, E). add_zero_attn: one
     more of zeros. dropout: of the attention, while training.
-    Raises ArgumentError where num_heads does not divide embed_dim, ShapeError where inputs or masks do not fit,
+    Raises ArgumentError if num_heads does not divide embed_dim, ShapeError if inputs or masks do not fit,
     DTypeError for masks of integers.
 
     >>> attention = nn.MultiheadAttention(4, 2, batch_first=True)

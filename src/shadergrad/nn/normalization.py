@@ -1,4 +1,4 @@
-"""Normalisation of single samples: over trailing axes, over groups of channels."""
+"""Layer and group normalisation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LayerNorm(_Affine):
     """The trailing axes, of normalized_shape, to mean 0 and variance 1, then times weight plus bias (Ba et al., 2016).
 
     (x - mean) / sqrt(var + eps) * weight + bias; the shape stays. weight and bias, of normalized_shape, start as ones
-    and zeros; there is none without elementwise_affine. Raises ShapeError where the trailing axes are others.
+    and zeros; there is none without elementwise_affine. Raises ShapeError if the trailing axes are others.
 
     >>> nn.LayerNorm(2)(sg.tensor([[1.0, 3.0], [20.0, 10.0]])).detach()
     tensor([[-1.,  1.],
@@ -74,7 +74,7 @@ class RMSNorm(_Affine):
     """The trailing axes, of normalized_shape, to mean square 1, then times weight (Zhang and Sennrich, 2019).
 
     x / sqrt(mean(x^2) + eps) * weight; the shape stays. weight, of normalized_shape, starts as ones; there is none
-    without elementwise_affine. eps: by default that of the input's dtype. Raises ShapeError where the trailing axes are
+    without elementwise_affine. eps: by default that of the input's dtype. Raises ShapeError if the trailing axes are
     others.
 
     >>> nn.RMSNorm(2)(sg.tensor([[3.0, 3.0], [0.0, 2.0]])).detach()
@@ -114,7 +114,7 @@ class GroupNorm(_Affine):
     """Groups of channels of every sample, (N, C, ...), to mean 0 and variance 1 (Wu and He, 2018).
 
     (x - mean) / sqrt(var + eps) * weight + bias; the shape stays. weight and bias (C,) start as ones and zeros; there
-    is none without affine. Raises ArgumentError where num_groups does not divide num_channels, ShapeError for an input
+    is none without affine. Raises ArgumentError if num_groups does not divide num_channels, ShapeError for an input
     of other channels.
 
     >>> nn.GroupNorm(1, 2)(sg.tensor([[1.0, 3.0], [20.0, 10.0]])).detach()

@@ -1,4 +1,4 @@
-"""Sequences of different lengths in one tensor without gaps: what recurrent modules read of them."""
+"""PackedSequence: sequences of different lengths in one tensor without gaps, as recurrent modules read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tensors that modules register and optimizers train."""
+"""Parameters and buffers: the tensors that modules register and optimizers train."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Parameter(Tensor):
             self.requires_grad_()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        """A parameter of its own with the same value, and without a gradient, as PyTorch's."""
+        """A new parameter with the same value, and without a gradient, as in PyTorch."""
         result = memo[id(self)] = Parameter(self.detach().clone(), self.requires_grad)
         return result
 
@@ -39,7 +39,7 @@ class Parameter(Tensor):
 class Buffer(Tensor):
     """A tensor that modules register as a buffer when it is set as an attribute; in the state dict if persistent.
 
-    data: a tensor, whose memory the buffer shares; an empty one by default. Raises ArgumentTypeError for what is no tensor.
+    data: a tensor, whose memory the buffer shares; an empty one by default. Raises ArgumentTypeError for anything but a tensor.
 
     >>> class Counter(nn.Module):
     ...     def __init__(self):
@@ -57,7 +57,7 @@ class Buffer(Tensor):
         self.persistent = persistent
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        """A buffer of its own with the same value."""
+        """A new buffer with the same value."""
         result: Any = super().__deepcopy__(memo)
         result.persistent = self.persistent
         return result

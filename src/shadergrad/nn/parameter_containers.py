@@ -1,4 +1,4 @@
-"""Modules that hold parameters: in a list, by name."""
+"""Modules that hold parameters: ParameterList, ParameterDict."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _described(key: Any, value: Any) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters that are part of the tree; tensors put in become parameters, other values stay as they are.
+    """A list of registered parameters; tensors become parameters, other values stay as they are.
 
-    append, extend, positions and slices as of a list. Raises IndexRangeError for a position out of range, ModuleError
-    where it is called.
+    append, extend, indexing and slicing as for a list. Raises IndexRangeError for a position out of range, ModuleError
+    if it is called.
 
     >>> weights = nn.ParameterList([sg.ones(2), sg.zeros(3)])
     >>> weights
@@ -64,15 +64,15 @@ class ParameterList(Module):
         return iter([self[k] for k in range(len(self))])
 
     def append(self, value: Any) -> ParameterList:
-        """Put a parameter, a tensor or any value at the end; gives the list back."""
+        """Put a parameter, a tensor or any value at the end; returns the list."""
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Put values at the end; gives the list back.
+        """Put values at the end; returns the list.
 
-        Raises ModuleTypeError for what is no iterable, and for one tensor.
+        Raises ModuleTypeError for anything but an iterable, and for one tensor.
         """
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise ModuleTypeError(
@@ -93,9 +93,9 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """Parameters by name, in the order they came; tensors put in become parameters, other values stay as they are.
+    """A dict of registered parameters in insertion order; tensors become parameters, other values stay as they are.
 
-    Of a dict, another ParameterDict, or pairs. Raises KeyError for a name that is not there, ModuleError where it is
+    From a dict, another ParameterDict, or pairs. Raises KeyError for a name that does not exist, ModuleError if it is
     called.
 
     >>> weights = nn.ParameterDict({"scale": sg.ones(2)})
@@ -157,13 +157,13 @@ class ParameterDict(Module):
         return self[key]
 
     def pop(self, key: str) -> Any:
-        """Take the value of a name out and give it. Raises KeyError where there is none."""
+        """Remove and return the value of a name. Raises KeyError if there is none."""
         found = self[key]
         del self[key]
         return found
 
     def clear(self) -> None:
-        """Take all values out."""
+        """Remove all values."""
         for key in self._keys:
             del self[key]
 

@@ -1,6 +1,6 @@
-"""Recurrent networks, composed over the steps of time: RNN, LSTM (Hochreiter and Schmidhuber, 1997), GRU (Cho et al., 2014).
+"""Recurrent networks, composed over time steps: RNN, LSTM (Hochreiter and Schmidhuber, 1997), GRU (Cho et al., 2014).
 
-The inputs of all steps are projected in one product; each step then is one product with the state and elementwise work.
+One matrix multiplication projects the inputs of all steps; each step is then one multiplication with the state and elementwise operations.
 Parameters have PyTorch's names and order of gates.
 """
 
@@ -190,7 +190,7 @@ class RNNBase(Module):
         return super().__call__(input, hx)
 
     def _on_packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
-        """Sequences of one length together, so that each ends, and begins backwards, where it does."""
+        """Groups sequences of one length, so that each ends, and begins backwards, at its own end."""
         single = self.mode != "LSTM"
         states = None if hx is None else [hx] if single else list(hx)
         if states is not None and packed.sorted_indices is not None:
@@ -213,7 +213,7 @@ class RNNBase(Module):
         return result, joined[0] if single else tuple(joined)
 
     def flatten_parameters(self) -> None:
-        """Nothing: for programs that call it."""
+        """Does nothing; for compatibility."""
 
     # -- forward
 
@@ -291,7 +291,7 @@ class RNN(RNNBase):
     Of layer k: weight_ih_lk (hidden_size, width of its input), weight_hh_lk (hidden_size, hidden_size), bias_ih_lk and
     bias_hh_lk (hidden_size,), with _reverse for the second direction; all start uniform on +-1/sqrt(hidden_size).
     dropout: between layers, while training. PackedSequence is not there.
-    Raises ArgumentError for another nonlinearity or number of axes, ShapeError where input or h do not fit.
+    Raises ArgumentError for another nonlinearity or number of axes, ShapeError if input or h do not fit.
 
     >>> rnn = nn.RNN(3, 4, num_layers=2)
     >>> output, h = rnn(sg.ones(5, 1, 3))

@@ -1,4 +1,4 @@
-"""One step of a recurrent network; see recurrent.py."""
+"""Recurrent cells, one time step each; see recurrent.py."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class RNNCell(RNNCellBase):
     input (N, input_size) and h (N, hidden_size), by default zeros, give the next h; N may be left out. weight_ih
     (hidden_size, input_size), weight_hh (hidden_size, hidden_size), bias_ih and bias_hh (hidden_size,) start uniform on
     +-1/sqrt(hidden_size).
-    Raises ArgumentError for another nonlinearity or number of axes, ShapeError where input or h do not fit.
+    Raises ArgumentError for another nonlinearity or number of axes, ShapeError if input or h do not fit.
 
     >>> cell = nn.RNNCell(3, 4)
     >>> h = cell(sg.ones(2, 3))

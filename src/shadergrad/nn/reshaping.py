@@ -1,4 +1,4 @@
-"""Modules that only move elements."""
+"""Modules that only rearrange elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ChannelShuffle", "Flatten", "PixelShuffle", "PixelUnshuffle", "Unfla
 class Flatten(Module):
     """Axes start_dim to end_dim as one: by default (N, ...) to (N, product of the others).
 
-    Raises ShapeError where start_dim is behind end_dim.
+    Raises ShapeError if start_dim is behind end_dim.
 
     >>> nn.Flatten()(sg.zeros(2, 3, 4)).shape
     shadergrad.Size([2, 12])
@@ -90,7 +90,7 @@ class PixelShuffle(Module):
 class PixelUnshuffle(Module):
     """The inverse of PixelShuffle: (..., C, H r, W r) to (..., C r r, H, W), with r = downscale_factor.
 
-    Raises ShapeError where r does not divide height and width.
+    Raises ShapeError if r does not divide height and width.
 
     >>> nn.PixelUnshuffle(2)(sg.tensor([[[0.0, 1.0], [2.0, 3.0]]])).reshape(-1)
     tensor([0., 1., 2., 3.])
@@ -110,7 +110,7 @@ class PixelUnshuffle(Module):
 class ChannelShuffle(Module):
     """The channels of (N, C, ...) from `groups` groups in turns, first of each, second of each (Zhang et al., 2018).
 
-    The shape stays. Raises ShapeError where groups does not divide C.
+    The shape stays. Raises ShapeError if groups does not divide C.
 
     >>> nn.ChannelShuffle(2)(sg.arange(6.0).reshape(1, 6, 1)).reshape(-1)
     tensor([0., 3., 1., 4., 2., 5.])

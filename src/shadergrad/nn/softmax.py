@@ -1,4 +1,4 @@
-"""Activations along an axis as modules."""
+"""Activations along an axis, as modules."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Softmax2d(Module):
 class GLU(_Along, function=F.glu):
     """The first half of axis dim times the sigmoid of the second (Dauphin et al., 2016).
 
-    (..., 2n, ...) to (..., n, ...). Raises ShapeError where the axis is of odd size.
+    (..., 2n, ...) to (..., n, ...). Raises ShapeError if the axis is of odd size.
 
     >>> nn.GLU()(sg.tensor([2.0, 4.0, 0.0, 0.0]))
     tensor([1., 2.])

@@ -1,4 +1,4 @@
-"""State dicts: the values of a module's parameters and buffers by dotted name, out and in."""
+"""State dicts: saving and loading the values of a module's parameters and buffers by dotted name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXTRA_STATE = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
-    """What load_state_dict did not find, and what it did not know."""
+    """The result of load_state_dict: missing and unexpected keys."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -28,7 +28,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 class StateMethods(ModuleTree[M]):
-    """The part of Module that gives and takes states."""
+    """The part of Module that saves and loads states."""
 
     _version = 1  # of the format of the class's own state; _load_from_state_dict gets that of the file
     _hooks: HookTables
@@ -43,7 +43,7 @@ class StateMethods(ModuleTree[M]):
         Dotted names, each after prefix; what get_extra_state gives as "_extra_state". keep_vars: the parameters themselves.
         destination: a dict that gets them, and is given back. Take copy.deepcopy of it to keep values: compiled steps write where
         these tensors look, others do not. Hooks run around each module's part. The three may be given by position, too.
-        Raises ModuleError where a hook of register_state_dict_post_hook returns something.
+        Raises ModuleError if a hook of register_state_dict_post_hook returns something.
         """
         given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
         destination, prefix = given.get("destination", destination), given.get("prefix", prefix)
@@ -87,13 +87,13 @@ class StateMethods(ModuleTree[M]):
         return found
 
     def get_extra_state(self) -> Any:
-        """What a class wants in its state dict beside tensors: it overrides this and set_extra_state."""
+        """A class's state besides tensors: override this and set_extra_state."""
         raise ModuleError(
             "Reached a code path in Module.get_extra_state() that should never be called. Hint: override it in the class."
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Called by load_state_dict with what get_extra_state gave."""
+        """Called by load_state_dict with the result of get_extra_state."""
         raise ModuleError(
             "Reached a code path in Module.set_extra_state() that should never be called. Hint: override it in the class."
         )
@@ -106,7 +106,7 @@ class StateMethods(ModuleTree[M]):
         """Copy values in: tensors, PyTorch's tensors or arrays. Shapes must match, with strict the names too.
 
         assign: put the given tensors themselves in place. Gives (missing_keys, unexpected_keys), lists of names, as hooks left
-        them. Raises StateDictError, and then no parameter or buffer has changed; ModuleTypeError for what is no mapping.
+        them. Raises StateDictError, and then no parameter or buffer has changed; ModuleTypeError for anything but a mapping.
         """
         if not isinstance(state_dict, Mapping):
             raise ModuleTypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")

@@ -1,4 +1,4 @@
-"""The way back from max pooling, pooling by powers, and pooling over windows of random places, as modules."""
+"""Max unpooling, power-average pooling, and fractional max pooling, as modules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MaxUnpool1d(_MaxUnpool, function=F.max_unpool1d, rank=1):
     """What MaxPool1d gave, with its indices, back in its places, and zeros elsewhere: (N, C, L') to (N, C, L).
 
     L = (L' - 1) stride - 2 padding + kernel_size, or the one of output_size at the call, less than a stride off. stride
-    is kernel_size by default. Raises ShapeError where indices and input differ, ArgumentError for another output_size;
+    is kernel_size by default. Raises ShapeError if indices and input differ, ArgumentError for another output_size;
     a position beyond the result raises IndexRangeError.
 
     >>> values, places = nn.MaxPool1d(2, return_indices=True)(sg.tensor([[1.0, 5.0, 2.0, 3.0]]))

@@ -1,4 +1,4 @@
-"""Optimizers, with PyTorch's names and update rules. A whole step is recorded, and compiles to few dispatches."""
+"""Optimizers, with PyTorch's names and update rules. A step is captured as a whole, and compiles to few dispatches."""
 
 from ..system.suggestions import suggesting as _suggesting
 from . import lr_scheduler as lr_scheduler

@@ -88,7 +88,7 @@ class Adafactor(Optimizer):
 
     @staticmethod
     def _estimate(gradient: Tensor, state: dict[str, Tensor], fresh: Tensor, least: float) -> Tensor:
-        """The mean of squares of gradients; state moves on."""
+        """The mean of squares of gradients; updates the state."""
         squares = gradient * gradient
         if gradient.ndim < 2:
             state["variance"].copy_(state["variance"] + (squares - state["variance"]) * fresh)

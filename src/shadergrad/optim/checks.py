@@ -1,4 +1,4 @@
-"""Errors of optimizers, and what hyperparameters must be."""
+"""Errors of optimizers, and checks of hyperparameters."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..tensor import Tensor
 
 
 class OptimizerError(ShadergradError, ValueError, TypeError):
-    """Hyperparameters, parameters or state that do not fit. PyTorch raises ValueError or TypeError."""
+    """Invalid hyperparameters, parameters or state. PyTorch raises ValueError or TypeError."""
 
 
 class MissingKeyError(OptimizerError, KeyError):
-    """A group or a state without something that it must have."""
+    """A group or a state lacks a required key."""
 
     __str__ = Exception.__str__  # KeyError would put quotes around
 
@@ -29,7 +29,7 @@ class Implementation(TypedDict, total=False):
 
 
 def check_number(name: str, value: Any) -> Any:
-    """The number that a hyperparameter must be."""
+    """Check that a hyperparameter is a number in its range."""
     if isinstance(value, str) or not hasattr(value, "__float__"):
         raise OptimizerError(f"{name} must be a number, but got {name}={value!r}")
     if isinstance(value, Tensor) and value.numel() != 1:

@@ -1,8 +1,8 @@
-"""Groups of parameters, and their hyperparameters where update rules read them.
+"""Parameter groups, and their hyperparameters as update rules read them.
 
-The learning rate lives on the device, so that changing it compiles nothing; so does momentum once a schedule cycles it.
-Other numbers are constants of a compiled step, and changing one compiles the step anew. A hyperparameter that is a tensor
-is read where it lies: changing it in place compiles nothing either.
+The learning rate is on the device, so that changing it compiles nothing; so is momentum once a schedule cycles it.
+Other numbers are constants of a compiled step, and changing one compiles the step again. A hyperparameter that is a tensor
+is read on its device: changing it in place compiles nothing either.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Decay(NamedTuple):
 
 
 class Carried:
-    """The value of a tensor on another device, which every run of a step carries over anew."""
+    """The value of a tensor on another device, which every run of a step copies again."""
 
     def __init__(self, source: Tensor, device: str, like: Tensor) -> None:
         self.source = source
@@ -56,7 +56,7 @@ class Carried:
         return execute.download(node).reshape(())
 
     def ready(self) -> None:
-        """Have the present value. Called before each run."""
+        """Copy the present value. Called before each run."""
         with unwatched():
             value = self._value().astype(self.held.dtype.numpy)
             if not np.array_equal(value, execute.download(self.held._node)):
@@ -66,8 +66,8 @@ class Carried:
 class ParamGroup(dict):
     """Parameters with their hyperparameters, a dict. Setting `lr` writes it to the device and compiles nothing.
 
-    constants: the keys that update rules read as numbers; setting one raises `version`, and compiled steps are compiled
-    anew. CompileError for setting anything inside a compiled step.
+    constants: the keys that update rules read as numbers; setting one increments `version`, and compiled steps are recompiled.
+    Setting anything inside a compiled step raises CompileError.
 
     >>> optimizer = sg.optim.SGD([sg.zeros(2)], lr=0.5, momentum=0.75)
     >>> group = optimizer.param_groups[0]
@@ -111,7 +111,7 @@ class ParamGroup(dict):
                 self._changed()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ParamGroup:
-        """A group of a copied optimizer, with all that is on the device copied too."""
+        """A group for a copied optimizer, with copies of all tensors on the device."""
         result = memo[id(self)] = ParamGroup.__new__(ParamGroup)
         owner = None if self._owner is None else copy.deepcopy(self._owner(), memo)
         result.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self._plain().items()})
@@ -123,7 +123,7 @@ class ParamGroup(dict):
         return unpickled, (dict(self), self._plain())
 
     def _plain(self) -> dict[str, Any]:
-        """What copies take over of the attributes: `_carried` knows tensors by their ids."""
+        """The attributes that copies take over; `_carried` refers to tensors by their ids."""
         return {**{k: v for k, v in self.__dict__.items() if k != "_owner"}, "_carried": {}}
 
     def update(self, *args: Any, **kwargs: Any) -> None:
@@ -131,19 +131,20 @@ class ParamGroup(dict):
             self[key] = value
 
     def _changed(self) -> None:
-        """Compiled steps are compiled anew; state that the group now needs is made by the next step."""
+        """Compiled steps are recompiled; state that the group now needs is created by the next step."""
         self.version += 1
         self._carried.clear()
         tracing.changes += 1
 
     def uses(self, key: str) -> bool:
-        """Whether a hyperparameter may be other than 0: a tensor may."""
+        """Whether a hyperparameter may be other than 0; a tensor may."""
         value = self[key]
         return isinstance(value, Tensor) or bool(value)
 
     def value(self, key: str, like: Tensor, place: int | None = None) -> Any:
-        """A hyperparameter, or the one at a place of a tuple: a number, or where it is a tensor a 0-d one on the device of a
-        parameter."""
+        """A hyperparameter, or an entry of a tuple: a number, or, if it is a tensor, a 0-d tensor on the device of a
+        parameter.
+        """
         value = self[key] if place is None else self[key][place]
         return self._at(value, like) if isinstance(value, Tensor) else value
 
@@ -161,7 +162,7 @@ class ParamGroup(dict):
         return self._cycles or self.uses("momentum")
 
     def momentum(self, like: Tensor) -> Decay:
-        """'momentum', or the first of 'betas': numbers, or on the device of a parameter once it is cycled, or is a tensor."""
+        """'momentum', or the first of 'betas': numbers, or tensors on the device of a parameter if it is cycled, or is a tensor."""
         value = self._momentum
         if isinstance(value, Tensor):
             return Decay.of(self._at(value, like))
@@ -177,7 +178,7 @@ class ParamGroup(dict):
             self._changed()
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """The hyperparameters that live on devices, with their keys."""
+        """The hyperparameters that are tensors on devices, with their keys."""
         yield from (("lr", rate) for rate in self._rates.values())
         yield from ((self._momentum_key, decay) for decay in self._decays.values())
         carried = {id(c.source): c.held for c in self._carried.values()}
@@ -187,7 +188,7 @@ class ParamGroup(dict):
                     yield key, carried.get(id(value), value)
 
     def adopt(self, held: Tensor, value: np.ndarray) -> None:
-        """Take over the learning rate that another runner left in its tensor on the device."""
+        """Copy the learning rate that another runner wrote into its device tensor."""
         for rate in self._rates.values():
             if rate is held and rate.dtype.numpy.type(self["lr"]) != value:
                 self["lr"] = float(value)
@@ -241,7 +242,7 @@ def _has_tensors(value: Any) -> bool:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Whether two hyperparameters are equal: numbers by value, tensors by what they are, for nobody reads them."""
+    """Whether two hyperparameters are equal: numbers by value, tensors by identity, because their values are not read."""
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(map(_is_same, a, b))
     return a is b if isinstance(a, Tensor) or isinstance(b, Tensor) else a == b

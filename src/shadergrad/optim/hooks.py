@@ -1,7 +1,7 @@
 """Hooks of optimizers: functions that run before and after a step, a state_dict and a load_state_dict.
 
-A hook of a step runs in Python: in a compiled step once, while the step is captured, and what it computes becomes part of the
-step. Registering one, or removing it, compiles the step anew. Names and arguments: torch.optim.
+A step's hook is Python: in a compiled step it runs once, during capture, and its operations become part of the
+step. Registering or removing one compiles the step again. Names and arguments: torch.optim.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def register(table: Table, hook: Any, prepend: bool = False) -> RemovableHandle:
 
 
 def register_optimizer_step_pre_hook(hook: StepHook) -> RemovableHandle:
-    """Call hook(optimizer, args, kwargs) before every step of every optimizer. Gives a handle with remove()."""
+    """Call hook(optimizer, args, kwargs) before every step of every optimizer. Returns a handle with remove()."""
     return register(_before_all, hook)
 
 
 def register_optimizer_step_post_hook(hook: StepHook) -> RemovableHandle:
-    """Call hook(optimizer, args, kwargs) after every step of every optimizer. Gives a handle with remove()."""
+    """Call hook(optimizer, args, kwargs) after every step of every optimizer. Returns a handle with remove()."""
     return register(_after_all, hook)
 
 
@@ -73,7 +73,7 @@ class Hooks:
 
     def register_step_pre_hook(self, hook: StepHook) -> RemovableHandle:
         """Call hook(optimizer, args, kwargs) before each step; args begins with the optimizer. A pair that it returns takes the
-        place of both. Gives a handle with remove().
+        place of both. Returns a handle with remove().
 
         >>> w = sg.ones(1, requires_grad=True)
         >>> optimizer = sg.optim.SGD([w], lr=0.5)
@@ -84,11 +84,11 @@ class Hooks:
         return register(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: StepHook) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) after each step. Gives a handle with remove()."""
+        """Call hook(optimizer, args, kwargs) after each step. Returns a handle with remove()."""
         return register(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[[Any], None], prepend: bool = False) -> RemovableHandle:
-        """Call hook(optimizer) before each state_dict(). Gives a handle with remove()."""
+        """Call hook(optimizer) before each state_dict(). Returns a handle with remove()."""
         return register(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
@@ -104,18 +104,18 @@ class Hooks:
         return register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[[Any], None], prepend: bool = False) -> RemovableHandle:
-        """Call hook(optimizer) after each load_state_dict(). Gives a handle with remove()."""
+        """Call hook(optimizer) after each load_state_dict(). Returns a handle with remove()."""
         return register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     @property
     def _step_hooks(self) -> tuple[int, ...]:
-        """Which hooks a step runs: a compiled step rests on them."""
+        """The hooks that a step runs, on which a compiled step depends."""
         tables = (_before_all, self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks, _after_all)
         return tuple(key for table in tables for key in table)
 
 
 def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A step with the hooks around it, once where one step calls another's."""
+    """A step with the hooks around it, called once if one step calls another's."""
 
     @functools.wraps(step)
     def stepped(self: Any, *args: Any, **kwargs: Any) -> Any:

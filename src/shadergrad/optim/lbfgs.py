@@ -1,7 +1,7 @@
 """L-BFGS, with a line search that satisfies the strong Wolfe conditions.
 
-Its course depends on losses, so every iteration waits for the device a few times; it cannot be part of a compiled step
-(what the closure does can be one). Directions and history stay on the device. Reference: torch.optim.LBFGS, minFunc.
+Its control flow depends on losses, so every iteration waits for the device a few times, and it cannot be part of a compiled step
+(the closure's computation can be one). Directions and history stay on the device. Reference: torch.optim.LBFGS, minFunc.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NUMBERS = ("func_evals", "n_iter", "t", "prev_loss")
 
 
 class LineSearchError(OptimizerError, RuntimeError):
-    """A line search that there is not. PyTorch raises RuntimeError, when a step is taken."""
+    """An unknown line search. PyTorch raises RuntimeError when a step is taken."""
 
 
 class LBFGS(Optimizer):
@@ -154,7 +154,7 @@ class LBFGS(Optimizer):
         return first
 
     def _turn(self, state: dict[str, Any], gradient: Tensor, history: int) -> None:
-        """The next direction: the gradient times the inverse Hessian that the history implies (two loops over it)."""
+        """The next direction: the gradient times the inverse Hessian that the history implies (two-loop recursion)."""
         if state["n_iter"] == 1:
             state.update(d=-gradient, old_dirs=[], old_stps=[], ro=[], H_diag=scalar(1.0, gradient))
             return
@@ -233,12 +233,12 @@ class LBFGS(Optimizer):
 
 
 def numbers(*values: Tensor) -> list[float]:
-    """The values of tensors of one element, in one reading."""
+    """The values of one-element tensors, in one read."""
     return stack([v.reshape(()).to(dtype=values[-1].dtype) for v in values]).tolist()
 
 
 def scalar(value: float, like: Tensor) -> Tensor:
-    """A number as an input of the program that reads it: another number is not another program."""
+    """A number as an input of the program that uses it, so that another number needs no other program."""
     return Tensor(np.array(value), dtype=like.dtype, device=like.device)
 
 
@@ -289,7 +289,7 @@ class _LineSearch:
         self.count = 0
 
     def widen(self, length: float) -> tuple[Trial | None, list[Trial]]:
-        """Longer and longer steps, until a good point is found, or it lies between two (algorithm 3.5)."""
+        """Increasing step lengths, until a good point is found, or bracketed by two (algorithm 3.5)."""
         new, before = self._try(length), self._start
         while self._rounds:
             too_far = self._is_too_high(new) or (self.count > 2 and new.loss >= before.loss)
@@ -304,8 +304,9 @@ class _LineSearch:
         return None, [self._start, new]
 
     def narrow(self, bracket: list[Trial], longest: float, tolerance_change: float) -> Trial:
-        """The good point between two, or the lower end of what is left (algorithm 3.6). Of equal losses, the first of
-        the bracket counts as the lower."""
+        """The good point in a bracket, or the bracket's lower end (algorithm 3.6). Of equal losses, the first of
+        the bracket counts as the lower.
+        """
         stuck = False
         low = _lower(bracket)
         for _ in range(self._rounds):
@@ -341,7 +342,7 @@ def _lower(bracket: list[Trial]) -> int:
 
 
 def _between(left: float, right: float, length: float, stuck: bool) -> tuple[float, bool]:
-    """A length between two, and whether it is near one of them; the second time in turn it is moved away from there."""
+    """A length between two, and whether it is near one of them; if that happens twice in a row, it is moved away from there."""
     margin = 0.1 * (right - left)
     near = min(right - length, length - left) < margin
     if near and (stuck or length >= right or length <= left):
@@ -350,7 +351,7 @@ def _between(left: float, right: float, length: float, stuck: bool) -> tuple[flo
 
 
 def cubic_minimum(a: Trial, b: Trial, bounds: tuple[float, float] | None = None) -> float:
-    """Where the cubic through two points with these slopes is least, within bounds (by default between them)."""
+    """The minimum of the cubic through two points with these slopes, within bounds (by default between them)."""
     if a.length > b.length:
         a, b = b, a
     low, high = bounds or (a.length, b.length)

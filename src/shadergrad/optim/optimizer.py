@@ -1,6 +1,6 @@
-"""What all optimizers share: parameter groups, state, and their saving.
+"""The base class of optimizers: parameter groups, state, and their state dicts.
 
-State is made when a parameter is first updated, inside a captured step too. Reference for names, texts and layouts:
+State is created when a parameter is first updated, inside a captured step too. Reference for names, texts and layouts:
 torch.optim.
 """
 
@@ -112,7 +112,7 @@ class Optimizer(Hooks):
             group._owner = weakref.ref(self)  # type: ignore[assignment]
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Further parameters, with hyperparameters of their own where given. Compiled steps are compiled anew."""
+        """Add parameters, with their own hyperparameters if given. Compiled steps are recompiled."""
         if not isinstance(param_group, dict):
             raise OptimizerError(f"param_group must be a dict, but got {type(param_group)}")
         if "params" not in param_group:
@@ -156,7 +156,7 @@ class Optimizer(Hooks):
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:
-        """What is kept of each parameter, by name. What is replaced counts from the next step on; what is taken out begins anew."""
+        """The state of each parameter, by name. A replaced tensor is used from the next step on; the state of a removed parameter starts again."""
         return self._state
 
     @state.setter
@@ -166,11 +166,11 @@ class Optimizer(Hooks):
 
     @property
     def _held_state(self) -> tuple[Any, ...]:
-        """Which tensors the state holds: a compiled step changes those that it found."""
+        """The tensors of the state: a compiled step changes those that it found."""
         return tuple((id(p), *((name, id(v)) for name, v in all_held(have))) for p, have in self._state.items())
 
     def _note_state(self) -> None:
-        """Tell a capture of what the state holds in dicts that are not ours."""
+        """Report to a capture the state in dicts that are not the library's."""
         if current.trace is None:
             return
         on_place, path = current.trace.on_place, f"{type(self).__name__}.state"
@@ -182,7 +182,7 @@ class Optimizer(Hooks):
                     on_place(table, key, f"{where}[{key!r}]" if isinstance(key, str) else f"{where}[...]")
 
     def _begin_state(self, active: list[Tensor], group: ParamGroup) -> None:
-        """Make the state that parameters need and do not have."""
+        """Create missing state of parameters."""
         wanted: dict[Any, tuple[Filling, list[tuple[dict[str, Any], str]]]] = {}
         for p in active:
             have = self._state.get(p)
@@ -210,7 +210,7 @@ class Optimizer(Hooks):
         return [*((name, ()) for name in self.scalars_of(group)), *((name, s) for name, s in slots if s is not None)]
 
     def _part(self, active: list[Tensor], group: ParamGroup) -> None:
-        """Give parameters whose scalars are shared with others, which stay behind, scalars of their own."""
+        """Give parameters whose shared scalars belong to others that are not updated their own scalars."""
         ids = {id(p) for p in active}
         states = [(p, self._state[p]) for p in group["params"] if p in self._state]
         for name in self.scalars_of(group):
@@ -226,7 +226,7 @@ class Optimizer(Hooks):
         return self.slots
 
     def shape_of(self, name: str, p: Tensor) -> tuple[int, ...] | None:
-        """The shape of a slot of a parameter; None where that parameter has none."""
+        """The shape of a slot of a parameter; None if the parameter has no such slot."""
         return tuple(p.shape)
 
     def dtype_of(self, name: str, p: Tensor) -> DType:
@@ -238,11 +238,11 @@ class Optimizer(Hooks):
         return self.scalars
 
     def start_of(self, name: str, group: ParamGroup) -> float:
-        """What state is filled with."""
+        """The initial value of state."""
         return 0.0
 
     def check(self, group: ParamGroup) -> None:
-        """Raises OptimizerError on hyperparameters that make no sense."""
+        """Raises OptimizerError for invalid hyperparameters."""
         for key, words in NOT_NEGATIVE.items():
             if key in group and not check_number(key, group[key]) >= 0.0:
                 raise OptimizerError(f"Invalid {words}: {group[key]}")
@@ -251,7 +251,7 @@ class Optimizer(Hooks):
                 raise OptimizerError(f"Invalid beta parameter at index {k}: {beta}")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients (or set them to zero)."""
+        """Set all gradients to None (or to zero)."""
         for group in self.param_groups:
             for p in group["params"]:
                 if set_to_none:
@@ -313,7 +313,7 @@ class Optimizer(Hooks):
                     tensor.copy_(chosen(self.found_inf > 0, value, tensor))  # type: ignore[operator]
 
     def _held_values(self, active: list[tuple[ParamGroup, list[tuple[Tensor, Tensor]]]]) -> list[tuple[Tensor, Tensor]]:
-        """What a step changes, with the values before."""
+        """The tensors that a step changes, with their old values."""
         found = {id(p): p for _, pairs in active for p, _ in pairs}
         for _, pairs in active:
             for p, _ in pairs:
@@ -323,8 +323,9 @@ class Optimizer(Hooks):
         return [(t, Tensor._of(t._node).detach()) for t in found.values()]
 
     def _is_replayed(self) -> bool:
-        """Whether the update is captured and replayed, which makes an uncompiled loop twice as fast. The rules of this
-        package can be; those of users may be anything, and what is other in every step is not worth it."""
+        """Whether the update is captured and replayed, which makes an uncompiled loop twice as fast. This applies to the rules of this
+        package only: users' rules may do anything, and a rule that differs in every step is not worth capturing.
+        """
         if self._differentiable or not type(self).__module__.startswith("shadergrad.optim."):
             return False
         if self._replayed is not None and self._replayed.captures >= MOST_CAPTURES:
@@ -333,7 +334,7 @@ class Optimizer(Hooks):
         return len({p._node.device for p in active}) == 1
 
     def _replay(self) -> bool:
-        """The update as one submission; False where it cannot be captured, and then nothing has changed."""
+        """The update as one submission; False if it cannot be captured, and then nothing has changed."""
         if self._replayed is None:  # a proxy: an optimizer in a circle with its step would outlive its last user
             update = functools.partial(Optimizer._update_all, weakref.proxy(self))
             self._replayed = CompiledStep(update, most_unwarned=MOST_CAPTURES)
@@ -347,7 +348,7 @@ class Optimizer(Hooks):
         return {**self.__dict__, "_replayed": None}
 
     def _advance(self, active: list[tuple[Tensor, Tensor]], group: ParamGroup) -> None:
-        """Advance the scalars of a group once, however many parameters share them."""
+        """Advance the scalars of a group once, for all parameters that share them."""
         names = self.scalars_of(group)
         if names:
             states = [self._state[p] for p, _ in active]
@@ -398,7 +399,7 @@ class Optimizer(Hooks):
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over hyperparameters and state; raises OptimizerError where the parameters differ, and changes nothing then."""
+        """Load hyperparameters and state; raises OptimizerError if the parameters differ, and changes nothing then."""
         state_dict = dict(state_dict)
         for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
             result = hook(self, state_dict)
@@ -408,7 +409,7 @@ class Optimizer(Hooks):
             hook(self)
 
     def check_saved(self, p: Tensor, number: int, saved: dict[str, Any], group: ParamGroup) -> None:
-        """Raises OptimizerError where the saved state of a parameter cannot be taken over."""
+        """Raises OptimizerError if the saved state of a parameter cannot be loaded."""
         shapes = {name: self.shape_of(name, p) for name in self.slots_of(group)}
         for name, shape in {**shapes, **dict.fromkeys(self.scalars_of(group), ())}.items():
             if shape is None:
@@ -420,11 +421,11 @@ class Optimizer(Hooks):
                 raise OptimizerError(f"{name!r} of parameter {number} has shape {found}, not {shape}.")
 
     def completed(self, saved: dict[str, Any], group: ParamGroup) -> dict[str, Any]:
-        """A saved state with what PyTorch does not keep."""
+        """A saved state with the entries that PyTorch does not save."""
         return saved
 
     def load_state(self, p: Tensor, saved: dict[str, Any], group: ParamGroup) -> None:
-        """Take over the state of one parameter, but the scalars that parameters share."""
+        """Load the state of one parameter, except the scalars that parameters share."""
         saving.load_slots(self._state, p, saved, self.scalars_of(group))
 
     def __repr__(self) -> str:
@@ -445,8 +446,9 @@ def _warn_of_duplicates(params: list[Tensor]) -> None:
 
 
 def _rounds(params: list[Tensor]) -> list[list[tuple[Tensor, Tensor]]]:
-    """Parameters with their gradients, as far as they have any. Those that come again are in a second round: one update after the
-    other, each a step of its own."""
+    """Parameters with their gradients, if they have any. A parameter that occurs again is updated in a second round,
+    as a separate step.
+    """
     rounds: list[dict[int, tuple[Tensor, Tensor]]] = [{}]
     for p in params:
         if (gradient := p.grad) is not None:

@@ -1,4 +1,4 @@
-"""State dicts of optimizers: state by number of the parameter, groups with numbers for parameters. Reference: torch.optim."""
+"""State dicts of optimizers: state by parameter number, and groups that list parameter numbers. Reference: torch.optim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .state import Kept, as_array, copied, held, holders_of, put, scalar_dtype
 
 
 def state_dict(groups: list[ParamGroup], state: dict[Tensor, dict[str, Any]]) -> dict[str, Any]:
-    """All that is needed to go on, with tensors of its own."""
+    """The state for resuming, with copied tensors."""
     numbers: dict[Any, int] = {}
     for group in groups:
         for p in group["params"]:
@@ -26,7 +26,7 @@ def state_dict(groups: list[ParamGroup], state: dict[Tensor, dict[str, Any]]) ->
 
 
 def load(optimizer: Any, saved: dict[str, Any]) -> None:
-    """Take over what was saved, by this library or PyTorch. Parameters of which nothing was saved begin anew.
+    """Load a state saved by this library or PyTorch. Parameters without saved state start again.
 
     Raises OptimizerError before anything is changed.
     """
@@ -80,7 +80,7 @@ def _option(value: Any) -> Any:
 
 
 def load_slots(state: dict[Tensor, dict[str, Any]], p: Tensor, saved: dict[str, Any], scalars: tuple[str, ...]) -> None:
-    """The state of one parameter: written to the tensors that there are, which compiles nothing anew."""
+    """The state of one parameter, written to its existing tensors, so that nothing is recompiled."""
     have = state.get(p)
     if have is None:
         have = state[p] = Kept()
@@ -107,7 +107,7 @@ def load_slots(state: dict[Tensor, dict[str, Any]], p: Tensor, saved: dict[str, 
 
 
 def _load_scalars(optimizer: Any, group: ParamGroup, found: list[tuple[Tensor, dict[str, Any]]]) -> None:
-    """The scalars of a group: parameters that have come equally far share one tensor again."""
+    """The scalars of a group: parameters with equal values share one tensor again."""
     for name in optimizer.scalars_of(group):
         keepers = holders_of(name, optimizer._state.items())
         alike_ones: dict[Any, list[tuple[Tensor, np.ndarray]]] = {}

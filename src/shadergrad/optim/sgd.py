@@ -67,7 +67,7 @@ class SGD(Optimizer):
         return ("step",) if group.has_momentum() and group.uses("dampening") else ()
 
     def completed(self, saved: dict[str, Any], group: ParamGroup) -> dict[str, Any]:
-        """PyTorch counts no steps here: it has taken one where there is a buffer. A buffer of None is none."""
+        """PyTorch counts no steps for SGD: a step has been taken if there is a buffer. A buffer of None counts as none."""
         found = {k: v for k, v in saved.items() if v is not None}
         if self.scalars_of(group) and "momentum_buffer" in found:
             found.setdefault("step", 1.0)

@@ -1,4 +1,4 @@
-"""SparseAdam, which is refused."""
+"""SparseAdam, which raises an error, because gradients are dense."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .optimizer import Optimizer
 
 
 class SparseAdam(Optimizer):
-    """Adam for sparse gradients, of which there are none here: every gradient is dense. Raises OptimizerError when it is made.
+    """Adam for sparse gradients. Raises OptimizerError when it is made, because every gradient is dense.
 
     >>> sg.optim.SparseAdam([sg.zeros(2)])
     Traceback (most recent call last):

@@ -1,8 +1,8 @@
-"""What optimizers keep of parameters: dicts that tell of their changes, and tensors that are made as if before a capture.
+"""The state of optimizers: dicts that report changes to a capture, and state tensors that a capture creates as if they had existed before.
 
-State is made when a parameter is first updated. Scalars ('step') are one tensor for all parameters of a group that began
-together, which saves a dispatch a parameter; where one of them stays behind, the others get a tensor of their own, and so
-does a parameter whose scalar is looked at.
+State is created when a parameter is first updated. Scalars ('step') are one tensor for all parameters of a group that started
+together, which saves a dispatch per parameter. If one of the parameters is not updated, the others get a new tensor, and
+so does a parameter whose scalar a program reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..tensor import Tensor, full
 
 
 class Noted(dict):
-    """A dict of which compiled steps learn that it was changed."""
+    """A dict whose changes are reported to compiled steps."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         tracing.changes += 1
@@ -57,7 +57,7 @@ class Noted(dict):
 
 
 class States(Noted):
-    """The state of all parameters: of one that has none yet, an empty one."""
+    """The state of all parameters; an empty one for a parameter without."""
 
     def __missing__(self, p: Any) -> Kept:
         made = self[p] = Kept()
@@ -65,19 +65,19 @@ class States(Noted):
 
 
 class Kept(Noted):
-    """The state of one parameter. Scalars that others share become its own where someone asks for one, or sets it."""
+    """The state of one parameter. Shared scalars become its own when a program reads or sets one."""
 
     def __init__(self, *items: Any) -> None:
         super().__init__(*items)
         self._shared: set[str] = set()
 
     def keep(self, name: str, value: Tensor, shared: bool) -> None:
-        """Keep a tensor, which other parameters may keep too."""
+        """Store a tensor, which other parameters may share."""
         super().__setitem__(name, value)
         (self._shared.add if shared else self._shared.discard)(name)
 
     def _part(self) -> None:
-        """Share nothing: scalars advance together."""
+        """Stop sharing: scalars advance together."""
         for name in sorted(self._shared):
             self.keep(name, alike(super().__getitem__(name)), shared=False)
 
@@ -121,7 +121,7 @@ def _unpickled(items: dict[str, Any], shared: set[str]) -> Kept:
 
 
 class Within(MutableMapping[str, Any]):
-    """A state as update rules see it: what parameters share, they share."""
+    """A state as update rules see it: scalars stay shared."""
 
     __slots__ = ("_state",)
 
@@ -169,22 +169,22 @@ class Filling(NamedTuple):
 
 
 def held(state: dict[str, Any], name: str) -> Any:
-    """What is kept, as it is; None where nothing is."""
+    """A stored value without side effects; None if there is none."""
     return dict.get(state, name) if isinstance(state, Kept) else state.get(name)
 
 
 def all_held(state: dict[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The pairs of a state, as they are."""
+    """The items of a state, without side effects."""
     return dict.items(state)
 
 
 def scalar_dtype(like: Tensor) -> DType:
-    """The dtype of 0-d state: counts and rates have no use for half precision."""
+    """The dtype of 0-d state, because half precision does not suit counts and rates."""
     return float64 if like.dtype in (float64, complex128) else float32
 
 
 def outside(make: Callable[[], list[Tensor]]) -> list[Tensor]:
-    """Tensors that a compiled step finds as if they had been made, and computed, before its capture began."""
+    """Tensors that a compiled step treats as if they had been made, and computed, before its capture began."""
     trace = current.trace
     with unwatched(), grad_mode(False):
         made = make()
@@ -205,7 +205,7 @@ def filled(wanted: list[Filling]) -> list[Tensor]:
 
 
 def alike(tensor: Tensor) -> Tensor:
-    """A tensor of its own with the present value of another."""
+    """A new tensor with the present value of another."""
     node = tensor._node
     if current.trace is None:
         with grad_mode(False):
@@ -228,14 +228,14 @@ def copied(value: Any) -> Any:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """A saved value, a tensor of this library or of another, on the host."""
+    """A saved value as a host array, from a tensor of this library or of another."""
     return value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 
 def holders_of(
     name: str, states: Iterable[tuple[Tensor, dict[str, Any]]]
 ) -> dict[int, list[tuple[Tensor, dict[str, Any]]]]:
-    """Which parameters keep the same tensor by a name, with their states, by its id."""
+    """The parameters that share a tensor under a name, with their states, by its id."""
     found: dict[int, list[tuple[Tensor, dict[str, Any]]]] = {}
     for p, have in states:
         tensor = held(have, name)

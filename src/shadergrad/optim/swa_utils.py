@@ -107,7 +107,7 @@ class AveragedModel(Module):
 
     device: where the copy lies. avg_fn(averaged, present, number): the next average of one parameter, by default the equally
     weighted mean; multi_avg_fn: of lists, in place. The first update copies. use_buffers: average buffers too; without it they are
-    copied. `n_averaged` (): how many updates there were. Raises OptimizerError where both functions are given.
+    copied. `n_averaged` (): how many updates there were. Raises OptimizerError if both functions are given.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> averaged = sg.optim.swa_utils.AveragedModel(model)
@@ -145,7 +145,7 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the model's present parameters into the averages."""
+        """Update the averages with the model's present parameters."""
         mine, its = self.module, model
         pairs = list(zip(mine.parameters(), its.parameters(), strict=True))
         buffers = list(zip(mine.buffers(), its.buffers(), strict=True))

@@ -1,7 +1,7 @@
-"""An optimizer whose state is divided among processes: ZeRO, stage 1 (Rajbhandari et al., 2020).
+"""An optimizer whose state is sharded across processes: ZeRO, stage 1 (Rajbhandari et al., 2020).
 
 In: parameters, the same in all processes, with the mean of all gradients. Out: updated parameters, the same in all. Each process holds
-the state of its share of the parameters alone, updates these, and sends them to the others.
+the state of its share of the parameters, updates these, and sends them to the others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     `consolidate_state_dict(to)`, called by all, gathers the state; state_dict() of process `to` then has all of it, as optimizer_class's own
     has, to be loaded by any number of processes.
 
-    Raises NoGroupError without a process group, OptimizerError for what is no class of optimizers.
+    Raises NoGroupError without a process group, OptimizerError for anything but a class of optimizers.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> model = nn.Linear(2, 1)
@@ -156,7 +156,7 @@ class _Zero(Optimizer):
             self._gathered = {"state": dict(sorted(state.items())), "param_groups": whole["param_groups"]}
 
     def state_dict(self) -> dict[str, Any]:
-        """All of the state. Raises OptimizerError where it was not gathered since the last step."""
+        """All of the state. Raises OptimizerError if it was not gathered since the last step."""
         if self._engine.size == 1:
             return super().state_dict()
         if self._gathered is None:

@@ -1,8 +1,8 @@
-"""Attention without its matrix: softmax(q k^T scale + mask) v by blocks of queries and keys, forward and backward.
+"""Blockwise attention: softmax(q k^T scale + mask) v without storing the matrix of weights, forward and backward.
 
 Dao, "FlashAttention-2" (2023). q (n, heads, l, d), k and v (n, heads, s, d), d a multiple of four. The forward pass keeps the
 log-sum-exp of each row, from which the backward pass recomputes the weights. Its three gradients are sums in a fixed order,
-without atomics. compile/attention.py takes kernels (attention_kernels.py) or the composed form
+without atomics. compile/attention.py chooses between the kernels (attention_kernels.py) and the composed form
 (attention_composed.py); this module has the two calls of a graph.
 """
 
@@ -30,8 +30,9 @@ from .views import Slice
 
 @dataclass(frozen=True, eq=False)
 class Attention(AttentionCall):
-    """q, k, v, [mask], [key] to one flat array: the result, and with `logs`, which a gradient needs, the logarithms of the
-    sums (n, heads, l), then up to three elements that fill a vec4."""
+    """q, k, v, [mask], [key] to one flat array: the result and, with `logs`, which a gradient needs, the log-sum-exp of each row
+    (n, heads, l), then up to three elements of padding to a vec4.
+    """
 
     kind = "call"
     logs: bool
@@ -73,7 +74,7 @@ class Attention(AttentionCall):
         return (*(view_of(found, place, x) for place, x in zip(places, (q, k, inputs[2]), strict=True)), *others)
 
     def result_of(self, flat: Node, shape: Shape) -> Node:
-        """The part of the flat array that is the result, (n, heads, l, d)."""
+        """The result, (n, heads, l, d), within the flat array."""
         n, heads, rows, d = shape
         if self.logs:
             flat = make(Slice((0,), (math.prod(shape),), (1,)), flat)
@@ -85,7 +86,8 @@ class Attention(AttentionCall):
 @dataclass(frozen=True, eq=False)
 class AttentionGradient(AttentionCall):
     """g (n, heads, l, d), the gradient of the result, `Attention`'s flat array, q, k, v, [mask], [key] to the gradients of q,
-    k and v in one array of `shape`, laid out at `places`."""
+    k and v in one array of `shape`, laid out at `places`.
+    """
 
     kind = "call"
     differentiable = False

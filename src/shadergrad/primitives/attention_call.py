@@ -1,4 +1,4 @@
-"""What attention computes, in NumPy: the base of its calls."""
+"""Attention in NumPy, the base class of its calls."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .strides import row_major
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall(Call):
-    """The base of these calls. dropped: the share of weights set to zero; the others are divided by what is left.
+    """The base of attention calls. dropped: the fraction of weights that dropout sets to zero; the others are divided by 1 - dropped.
 
     masked: whether there is a mask (n or 1, heads or 1, l or 1, s or 1) after q, k and v: bools, true where attention is
-    allowed, or numbers that are added. The last input, where dropped > 0, is the key (2,) of the random words: word j % 2
-    of threefry(i ceil(s / 2) + j / 2, row of n heads) decides about column j of row i. by_row: whether the result lies
-    (n, l, heads, d) in memory, as heads are joined, and not (n, heads, l, d).
+    allowed, or numbers that are added. If dropped > 0, the last input is the key (2,) of the random words: word j % 2
+    of threefry(i ceil(s / 2) + j / 2, row of n heads) decides about column j of row i. by_row: whether the memory layout of the result is
+    (n, l, heads, d), in which heads are joined, instead of (n, heads, l, d).
     """
 
     scale: float
@@ -45,7 +45,7 @@ class AttentionCall(Call):
         return ("q", "k", "v", *(("mask",) if self.masked else ()), *(("key",) if self.dropped else ()))
 
     def problem(self, inputs: Sequence[Node]) -> Problem:
-        """What is computed, of q, k, v, the mask and the key."""
+        """The problem for q, k, v, the mask and the key."""
         q, k = inputs[:2]
         mask = inputs[3] if self.masked else None
         strides = None if mask is None else row_major(mask.shape)
@@ -82,7 +82,7 @@ class AttentionCall(Call):
     def gradients(
         self, g: np.ndarray, flat: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, others: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of q, k and v."""
+        """The gradients of q, k and v."""
         sums = row_sums(g, flat, place_of_result(q.shape, self.by_row))
         to_scores, weights = self.slopes(g, sums, q, k, v, others)
         return to_scores @ k, np.swapaxes(to_scores, -2, -1) @ q, np.swapaxes(weights, -2, -1) @ g
@@ -110,7 +110,7 @@ class AttentionCall(Call):
         return result.astype(q.dtype)
 
     def kept(self, shape: Shape, others: Sequence[np.ndarray]) -> Any:
-        """What each weight is multiplied with: 0, or 1 / (1 - dropped)."""
+        """The factor of each weight: 0, or 1 / (1 - dropped)."""
         if not self.dropped:
             return 1
         n, heads, rows, columns = shape
@@ -122,14 +122,15 @@ class AttentionCall(Call):
 
 
 def row_sums(g: np.ndarray, flat: np.ndarray, place: Layout) -> np.ndarray:
-    """Of the rows of attention (2, n, heads, l): the logarithms of the sums, and the sums of gradient times result, which
-    lies at `place`."""
+    """Two sums for each row of attention (2, n, heads, l): the log-sum-exp, and the sum of gradient times result, which
+    is at `place`.
+    """
     logs = flat[g.size : g.size + g.size // g.shape[-1]].reshape(g.shape[:-1])
     return np.stack([logs, (g * writable(flat, place, g.shape)).sum(-1)])
 
 
 def writable(result: np.ndarray, place: Layout, shape: Shape) -> np.ndarray:
-    """The part of an array at a layout."""
+    """The elements of an array with a layout, as a writable view."""
     flat = result.reshape(-1)[place[0] :]
     return np.lib.stride_tricks.as_strided(flat, shape, [flat.itemsize * s for s in (*place[1:], 1)])
 

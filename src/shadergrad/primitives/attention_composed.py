@@ -1,4 +1,4 @@
-"""Attention with the whole matrix of weights, as composed operations."""
+"""Attention as composed operations, with the whole matrix of weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .views import Slice
 
 
 class Composed:
-    """Attention with the whole matrix of weights, of operations that have gradients and kernels of their own."""
+    """Attention with the whole matrix of weights, composed of operations with their own gradients and kernels."""
 
     def __init__(self, b: Builder, call: AttentionCall, inputs: Sequence[Node]) -> None:
         """inputs: q, k, v, the mask and the key."""
@@ -36,15 +36,16 @@ class Composed:
         return self.b.make(ReduceMax((2,)), self.scores)
 
     def powers(self, tops: Node) -> tuple[Node, Node]:
-        """exp(scores - tops), and the sums of rows, 0 where a row sees nothing: the weights are their quotients, for any `tops` near
-        the largest scores. exp(scores - logs) alone would be off by the rounding of the logarithms."""
+        """exp(scores - tops), and the sums of rows, 0 if a row attends to nothing. The weights are their quotients, for any `tops` near
+        the largest scores. exp(scores - logs) alone would contain the rounding error of the logarithms.
+        """
         b = self.b
         tops = b.where(b.equal(tops, -math.inf), 0.0, tops)
         powers = b.elementwise("Exp", b.sub(self.scores, self._across(tops)))
         return powers, b.sum(powers, (2,))
 
     def logs(self, tops: Node, total: Node) -> Node:
-        """The logarithms of the sums of rows, (batch, rows, 1); -inf where a row sees nothing."""
+        """The log-sum-exp of each row, (batch, rows, 1); -inf if a row attends to nothing."""
         b = self.b
         return b.where(b.equal(total, 0.0), -math.inf, b.add(tops, b.elementwise("Log", self._some(total))))
 
@@ -55,7 +56,7 @@ class Composed:
         return self.b.reshape(self.b.dot(used, self.v), (self.n, self.heads, self.rows, self.d))
 
     def gradients(self, g: Node, powers: Node, total: Node) -> tuple[Node, Node, Node]:
-        """Of q, k and v."""
+        """The gradients of q, k and v."""
         b = self.b
         g, total = self._flat(g), self._some(total)
         to_weights = b.dot(g, b.transpose(self.v))
@@ -68,7 +69,7 @@ class Composed:
         return tuple(b.reshape(x, of.shape) for x, of in zip(found, self.of, strict=True))  # type: ignore[return-value]
 
     def _some(self, total: Node) -> Node:
-        """Sums of rows to divide by."""
+        """The sums of rows, safe as divisors."""
         return self.b.where(self.b.equal(total, 0.0), 1.0, total)
 
     def _flat(self, x: Node) -> Node:
@@ -90,7 +91,7 @@ class Composed:
         return scores
 
     def _kept(self, key: Node) -> Node:
-        """What each weight is multiplied with: 0, or 1 / (1 - dropped)."""
+        """The factor of each weight: 0, or 1 / (1 - dropped)."""
         b, dropped = self.b, self.call.dropped
         half = -(-self.columns // 2)
         pairs = (self.batch, self.rows * half)

@@ -1,4 +1,4 @@
-"""The calls of which attention is made on a GPU, each one kernel, of arrays that lie where views found them."""
+"""The kernels of attention on a GPU, one call each. They read strided views in place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .call import Call, CallKernel
 
 @dataclass(frozen=True, eq=False)
 class LaidAttention(Call):
-    """`Attention` of q, k and v that lie in their buffers at `layouts`."""
+    """`Attention` of q, k and v with `layouts` in their buffers."""
 
     kind = "call"
     differentiable = False
@@ -55,7 +55,7 @@ class LaidAttention(Call):
 
 @dataclass(frozen=True, eq=False)
 class LaidGradient(Call):
-    """`AttentionGradient` of g, q, k and v that lie in their buffers at `layouts`, into an array of `shape` at `places`."""
+    """`AttentionGradient` of g, q, k and v with `layouts` in their buffers, into an array of `shape` at `places`."""
 
     kind = "call"
     differentiable = False
@@ -82,7 +82,7 @@ class LaidGradient(Call):
 
 @dataclass(frozen=True, eq=False)
 class LaidSums(Call):
-    """`row_sums` of g, which lies in its buffer at `layout`, and `Attention`'s flat array."""
+    """`row_sums` of g, with `layout` in its buffer, and `Attention`'s flat array."""
 
     kind = "call"
     differentiable = False
@@ -103,9 +103,10 @@ class LaidSums(Call):
 
 @dataclass(frozen=True, eq=False)
 class LaidShares(Call):
-    """g, q, k and v that lie in their buffers at `layouts`, and the sums of `LaidSums`, to one flat array: the gradients of
-    k and v, then the shares of that of q, before the scale. Where queries see no later keys, a share holds nothing for the
-    queries before its first keys: `JoinShares` does not read them."""
+    """g, q, k and v with `layouts` in their buffers, and the sums of `LaidSums`, to one flat array: the gradients of
+    k and v, then the partial gradients of q, before the scale. With a causal mask, a share holds nothing for the
+    queries before its first keys, and `JoinShares` does not read them.
+    """
 
     kind = "call"
     differentiable = False
@@ -164,7 +165,7 @@ class JoinShares(Call):
 
 
 def _laid(p: Problem, layouts: Sequence[Layout], *arrays: np.ndarray) -> list[np.ndarray]:
-    """g, q, k and v, from where they lie."""
+    """g, q, k and v, read with their layouts."""
     return [writable(x, of, s) for x, of, s in zip(arrays, layouts, (p.shape, *p.shapes), strict=True)]
 
 

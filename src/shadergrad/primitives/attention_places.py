@@ -1,4 +1,4 @@
-"""Where q, k, v and their gradients lie in memory: in one array beside each other, or each in its own."""
+"""The memory layout of q, k, v and their gradients: side by side in one array, or each in its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .views import Cat, Slice
 
 
 def layout_of(found: Strided) -> Layout | None:
-    """Of (n, heads, l, d) with neighbours along d, in whole vec4s; None if it is not so."""
+    """The layout of (n, heads, l, d) with d contiguous, in whole vec4s; None if it is not so."""
     *outer, inner = found.strides
     layout = (found.offset, *outer)
     fits = inner == 1 and found.base.size % LANES == 0 and all(s % LANES == 0 for s in layout)
@@ -26,7 +26,7 @@ def layout_of(found: Strided) -> Layout | None:
 
 
 def in_place(node: Node) -> tuple[Node, Layout]:
-    """The node that a kernel reads for this one, and where in it; this one itself where its elements are scattered."""
+    """The node from which a kernel reads this one, and its layout there; this node itself if its elements are scattered."""
     found = strided(node)
     layout = layout_of(found)
     if layout is None:
@@ -35,14 +35,15 @@ def in_place(node: Node) -> tuple[Node, Layout]:
 
 
 def lies_by_row(node: Node) -> bool:
-    """Whether the heads (n, heads, l, d) of a row lie beside each other in memory."""
+    """Whether the heads (n, heads, l, d) of a row are adjacent in memory."""
     _, of_heads, of_rows, _ = strided(node).strides
     return of_heads < of_rows
 
 
 def places_of_gradients(qkv: Sequence[Node]) -> tuple[tuple[Layout, ...], Shape]:
-    """Where the gradients of q, k and v go so that seen through the views from which q, k and v came they are whole
-    arrays: into one of the shape of the base where all three are parts of it, else one after another."""
+    """The layouts of the gradients of q, k and v, chosen so that through the views by which q, k and v were made they are whole
+    arrays: in one array of the shape of the base if all three are parts of it, else one after another.
+    """
     found = [strided(x) for x in qkv]
     layouts = [layout_of(f) for f in found]
     base = found[0].base
@@ -58,7 +59,7 @@ def places_of_gradients(qkv: Sequence[Node]) -> tuple[tuple[Layout, ...], Shape]
 
 
 def _share(base: Node, qkv: Sequence[Node], layouts: Sequence[Any]) -> bool:
-    """Whether q, k and v lie in one array beside each other, alike, and fill it."""
+    """Whether q, k and v are adjacent parts of one array, with equal layouts, and fill it."""
     q = qkv[0]
     if any(x.shape != q.shape for x in qkv) or any(of[1:] != layouts[0][1:] for of in layouts):
         return False
@@ -69,7 +70,7 @@ def _share(base: Node, qkv: Sequence[Node], layouts: Sequence[Any]) -> bool:
 
 
 def view_of(flat: Node, place: Layout, x: Node) -> Node:
-    """The gradient of x, in `flat` at `place`: through the views that x is of its base, where it was laid out for them."""
+    """The gradient of x, in `flat` at `place`: through the views by which x is made from its base, if it was laid out for them."""
     found = strided(x)
     if flat.shape == found.base.shape and place == layout_of(found):
         return _through_views(flat, found)
@@ -97,7 +98,7 @@ def laid_out(r: Builder, values: Sequence[Node], places: Sequence[Layout], shape
 
 
 def _by_stride(r: Builder, x: Node, strides: Sequence[int]) -> Node:
-    """x with its axes in the order in which they lie in memory."""
+    """x with its axes in memory order."""
     return r.permute(x, tuple(sorted(range(x.ndim), key=lambda axis: -strides[axis])))
 
 

@@ -1,10 +1,10 @@
-"""The kernels of attention, in WGSL: the forward pass, and the three gradients in two ways.
+"""The kernels of attention, in WGSL: the forward pass, and two variants of the three gradients.
 
-A workgroup computes a block of rows of its result and walks over the blocks that they meet: queries over keys for the
-result, keys over queries for the gradients of k and v. The gradient of q is either computed by further workgroups, queries
-over keys, which takes seven products of blocks in all; or, where sequences are long, added up by the same, which takes
-five: they divide the keys of a head among them, and each has a gradient of q of its own, which another dispatch adds. The
-block of weights between two products passes through workgroup memory; rows keep their maximum and sum as they go (Dao,
+A workgroup computes a block of rows of its result and loops over the blocks of the other sequence: a block of queries over the keys for
+the result, a block of keys over the queries for the gradients of k and v. There are two ways to compute the gradient of q. Either further
+workgroups compute it, blocks of queries over keys; this takes seven block products in all. Or, for long sequences, the workgroups of k and v
+also accumulate it, with five block products: they divide the keys of a head among them, each has its own partial gradient of q, and another
+dispatch adds these. The block of weights between two products passes through workgroup memory; rows keep a running maximum and sum (Dao,
 "FlashAttention-2", 2023, algorithms 1 and 2). attention_writer.py has the parts.
 """
 
@@ -27,11 +27,11 @@ from .attention_tiles import (
 from .attention_writer import PREAMBLE, Writer, scale_text
 from .call import CallKernel
 
-JOINED = 256  # vec4s of the gradients that a workgroup adds up
+JOINED = 256  # vec4s of the gradients that a workgroup adds
 
 
 def forward(p: Problem, layouts: Sequence[Layout], logs: bool, choice: AttentionChoice) -> CallKernel:
-    """q, k, v, [mask], [key] to the result, with `logs` also the logarithms of the sums, as `Attention` says."""
+    """q, k, v, [mask], [key] to the result, with `logs` also the log-sum-exp, as described in `Attention`."""
     blocks = choice.blocks
     w = Writer(p, choice, dict(zip(("q", "k", "v"), layouts, strict=True)))
     tile, out = choice.scores, choice.of_queries
@@ -82,18 +82,18 @@ def _largest(names: Sequence[str]) -> str:
 
 
 def _exchange(w: Writer, g: int, column: str) -> str:
-    """Where the threads of a row of the block leave what they know of their g-th four rows, thread after thread."""
+    """The workgroup memory through which the threads of a row exchange their values of the g-th four rows."""
     quads = w.blocks.rows // LANES
     return f"{w.blocks.weights} + {column} * {quads} + {w.row_quad(w.scores, g)}"
 
 
 def _of_rows(w: Writer, tile: Tile, g: int) -> str:
-    """Where four rows' factors pass from the sharing of the weights to that of the result."""
+    """The workgroup memory in which four rows' factors pass from the threads of the weights to those of the result."""
     return f"{w.blocks.of_rows} + {w.row_quad(tile, g)}"
 
 
 def _weights_of_block(w: Writer) -> None:
-    """The block s of scores to exponentials under the rows' maximum so far, and the sums of them."""
+    """Turn the block s of scores into exponentials relative to the rows' running maximum, and their sums."""
     tile = w.scores
     groups, quads = range(tile.tall // LANES), range(tile.broad // LANES)
     for g in groups:
@@ -120,7 +120,7 @@ def _weights_of_block(w: Writer) -> None:
 
 
 def _fall(w: Writer, out: Tile) -> None:
-    """The rows of the result, which other threads have, fall as the maximum rises."""
+    """Rescale the rows of the result, which other threads hold, when the maximum rises (online softmax)."""
     w.add(w.active(out))
     for g in range(out.tall // LANES):
         w.add(f"let scale_{g} = held({_of_rows(w, out, g)});")
@@ -154,7 +154,7 @@ def _finish_rows(w: Writer, out: Tile, logs: bool, whole: bool) -> None:
 
 
 def _store_logs(w: Writer, g: int, whole: bool) -> None:
-    """The logarithms of the sums of a thread's g-th four rows."""
+    """Store the log-sum-exp of a thread's g-th four rows."""
     rows, start = w.p.rows, math.prod(w.p.shape)
     w.add(f"let logs_{g} = select(finite(top_{g}) + log(whole_{g}), vec4<f32>(lowest()), empty_{g});")
     w.add(
@@ -168,7 +168,7 @@ def _store_logs(w: Writer, g: int, whole: bool) -> None:
 
 
 def sums(p: Problem, layout: Layout) -> CallKernel:
-    """The logarithms of the sums, and the sums over d of gradient times result: eight threads a row."""
+    """The log-sum-exp, and the sums over d of gradient times result: eight threads per row."""
     n, heads, rows, d = p.shape
     total, size = n * heads * rows, math.prod(p.shape)
     body = f"""
@@ -194,8 +194,9 @@ if (own == 0 && wg * 8 + i32(lid) / 8 < {total}) {{
 
 
 def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], choice: AttentionChoice) -> CallKernel:
-    """g, flat, q, k, v, [mask], [key] to the three gradients, as `AttentionGradient` says. The first workgroups walk over
-    queries for the gradients of k and v, the others over keys for that of q."""
+    """g, flat, q, k, v, [mask], [key] to the three gradients, as described in `AttentionGradient`. The first workgroups loop over
+    queries for the gradients of k and v, the others over keys for that of q.
+    """
     blocks = choice.blocks
     w = Writer(p, choice, dict(zip(("g", "q", "k", "v"), layouts, strict=True)))
     of_keys, of_queries = choice.of_keys, choice.of_queries
@@ -246,7 +247,7 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ch
 
 
 def shares(p: Problem, layouts: Sequence[Layout], of: Shares, choice: AttentionChoice) -> CallKernel:
-    """g, sums, q, k, v, [mask], [key] to the gradients of k and v and the shares of that of q, as `LaidShares` says."""
+    """g, sums, q, k, v, [mask], [key] to the gradients of k and v and the partial gradients of q, as described in `LaidShares`."""
     blocks, heads = choice.blocks, p.n * p.heads
     w = Writer(p, choice, dict(zip(("g", "q", "k", "v"), layouts, strict=True)))
     of_keys, of_queries = choice.of_keys, choice.of_queries
@@ -263,7 +264,7 @@ def shares(p: Problem, layouts: Sequence[Layout], of: Shares, choice: AttentionC
     whole, row = p.n * p.heads * p.columns * p.d, (0, 0, 0, p.d)
 
     def own_queries() -> None:
-        """Of the first block of keys the gradient of q is stored, those of others are added to it."""
+        """The gradient of q from the first block of keys is stored, those of others are added to it."""
         start = f"({2 * whole} + (share * {heads} + bh) * {p.rows * p.d}) / {LANES}"
         w.add(f"{{\nlet result_at = {start};\nlet fresh = c0 == share * {blocks.columns};")
         w.store("dq", of_queries, "r0", p.rows, row, lambda _: "1.0", onto="fresh")
@@ -279,7 +280,7 @@ def shares(p: Problem, layouts: Sequence[Layout], of: Shares, choice: AttentionC
 
 
 def join(p: Problem, of: Shares, places: Sequence[Layout]) -> CallKernel:
-    """The gradients of k and v, and the shares of that of q, to where they go: a thread a vec4."""
+    """Write the gradients of k and v, and the sum of the partial gradients of q, to their places: a vec4 per thread."""
     quads = p.d // LANES
     queries, keys = (p.n * p.heads * length * quads for length in (p.rows, p.columns))
     seen = f"if (l < {of.first_row('share')}) {{ break; }}" if p.causal else ""
@@ -318,7 +319,7 @@ if (t < {queries}) {{
 
 
 def _kernel_of_gradients(w: Writer, workgroups: int, products: int, of_memory: bool = False) -> CallKernel:
-    """products: operations for each element of the block of weights, by the size of a head; of_memory: see `_row_sums`."""
+    """products: operations for each element of the block of weights, in units of the head size; of_memory: see `_row_sums`."""
     p = w.p
     flops = products * math.prod(p.shape) * p.columns // (2 if p.causal else 1)
     vectors = frozenset(("g", "q", "k", "v", "result", *(() if of_memory else ("flat",))))
@@ -328,8 +329,9 @@ def _kernel_of_gradients(w: Writer, workgroups: int, products: int, of_memory: b
 def _over_queries(
     w: Writer, of_keys: Tile, of_queries: Tile | None = None, own_queries: Callable[[], None] = lambda: None
 ) -> None:
-    """The gradients of a block of keys, dk and dv, added up over the queries; with `of_queries` also dq of each block, which
-    `own_queries` stores."""
+    """The gradients of a block of keys, dk and dv, accumulated over the queries; with `of_queries` also dq of each block, which
+    `own_queries` stores.
+    """
     p, blocks = w.p, w.blocks
     w.sums("dk", of_keys)
     w.sums("dv", of_keys)
@@ -375,19 +377,20 @@ def _store_of_keys(w: Writer, name: str, of_keys: Tile, place: Layout) -> None:
 
 
 def _start_of(place: Layout) -> str:
-    """Where this head begins in an array of vec4s."""
+    """The first vec4 of this head in an array."""
     start, by_n, by_head, _ = (s // LANES for s in place)
     return f"{start} + b * {by_n} + h * {by_head}"
 
 
 def _row_of(place: Layout, row: str) -> str:
-    """Where a row of this head begins."""
+    """The first vec4 of a row of this head."""
     return f"{_start_of(place)} + {row} * {place[3] // LANES}"
 
 
 def _row_sums(w: Writer) -> None:
-    """The sums over d of gradient times result of the rows from r0 on, in workgroup memory: parts of each by neighbouring
-    threads. For short sequences, where it costs less than a dispatch."""
+    """The sums over d of gradient times result of the rows from r0 on, in workgroup memory: neighbouring
+    threads compute parts of each. For short sequences, for which it costs less than a dispatch.
+    """
     p, blocks = w.p, w.blocks
     parts, quads = blocks.threads // blocks.rows, p.d // LANES
     w.add(f"{{\nlet l = r0 + id / {parts};\nvar sum = 0.0;")
@@ -403,9 +406,10 @@ def _row_sums(w: Writer) -> None:
 
 
 def _weights(w: Writer, then: Callable[[], None], of_memory: bool = False) -> None:
-    """The block s of weights, t of what the gradient of the result gives each, and the rows' sums: of `_row_sums`, or
-    of_memory, from `sums`. All threads have read what lies in workgroup memory when it returns; `then` fetches what comes
-    after."""
+    """The block s of weights, the block t of their gradients, and the rows' sums: of `_row_sums`, or, with
+    of_memory, from `sums`. All threads have read workgroup memory when it ends; `then` loads the next
+    operands.
+    """
     p, tile = w.p, w.scores
     w.between("s", "q", "k", lambda: w.begin("g", "v"))
     w.masked()
@@ -435,7 +439,7 @@ def _weights(w: Writer, then: Callable[[], None], of_memory: bool = False) -> No
 
 
 def _to_scores(w: Writer) -> None:
-    """The gradient of the scores, in t, in the order of operations of all threads alike."""
+    """The gradient of the scores, in t, with the same order of operations in all threads."""
     for i in range(w.scores.tall):
         for q in range(w.scores.broad // LANES):
             t = f"t_{i}_{q}"

@@ -1,4 +1,4 @@
-"""What the kernels of attention are written for: the problem, the blocks of a workgroup, the share of a thread."""
+"""The parameters of the attention kernels: the problem, the block sizes of a workgroup, the share of a thread."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ Layout = tuple[int, ...]  # of (n, heads, l, d) in a buffer: the first element, 
 
 
 def padded(size: int) -> int:
-    """To whole vec4s."""
+    """The size, rounded up to whole vec4s."""
     return -(-size // LANES) * LANES
 
 
 def place_of_result(shape: Shape, by_row: bool) -> Layout:
-    """Where the result (n, heads, l, d) lies in the flat array."""
+    """The layout of the result (n, heads, l, d) in the flat array."""
     _, heads, rows, d = shape
     return (0, rows * heads * d, d, heads * d) if by_row else (0, heads * rows * d, rows * d, d)
 
 
 def size_of_result(shape: Shape, logs: bool) -> int:
-    """Of the flat array, with the logarithms of rows or without."""
+    """The size of the flat array, with or without the log-sum-exp of rows."""
     size = math.prod(shape)
     return padded(size + size // shape[3]) if logs else size
 
 
 def kept_from(dropped: float) -> int:
-    """A weight is kept where its random word is not below this."""
+    """A weight is kept if its random word is at least this."""
     return min(WORDS - 1, round(dropped * WORDS))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """q (n, heads, rows, d), k and v (n, heads, columns, d); mask: the strides of one, by n, heads, rows and columns;
-    allows: whether it is of bools; by_row: whether the result lies (n, rows, heads, d)."""
+    """q (n, heads, rows, d), k and v (n, heads, columns, d); mask: the strides of the mask, by n, heads, rows and columns;
+    allows: whether it is of bools; by_row: whether the layout of the result is (n, rows, heads, d).
+    """
 
     n: int
     heads: int
@@ -63,12 +64,12 @@ class Problem:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the inputs besides q, k and v."""
+        """The names of the inputs besides q, k and v."""
         return (*(("mask",) if self.mask is not None else ()), *(("key",) if self.dropped else ()))
 
     @property
     def wide(self) -> int:
-        """The size of a head in workgroup memory, where zeros fill it."""
+        """The head size in workgroup memory, padded with zeros."""
         return 16 if self.d <= 16 else -(-self.d // 32) * 32
 
 
@@ -83,36 +84,36 @@ class Blocks:
 
     @property
     def pool(self) -> int:
-        """Vec4s of workgroup memory."""
+        """Workgroup memory, in vec4s."""
         return self.of_rows + max(self.rows, self.threads) // LANES
 
     @property
     def of_rows(self) -> int:
-        """Where numbers of rows begin: behind the block of weights."""
+        """The offset of per-row numbers: behind the block of weights."""
         return self.weights + self.exchange
 
     @property
     def second(self) -> int:
-        """Where a step of the second operand begins: behind the first."""
+        """The offset of a step of the second operand: behind the first."""
         return self.depth * self.stride(self.rows)
 
     @property
     def weights(self) -> int:
-        """Where the block of weights begins: behind the operands."""
+        """The offset of the block of weights: behind the operands."""
         return self.second + self.depth * self.stride(self.columns)
 
     @property
     def exchange(self) -> int:
-        """Vec4s of the block of weights, in either order."""
+        """The size of the block of weights in vec4s, in either order."""
         return max(self.columns * self.stride(self.rows), self.rows * self.stride(self.columns))
 
     @staticmethod
     def stride(size: int) -> int:
-        """Vec4s from one step of a tile to the next; one more than it has, for memory banks."""
+        """vec4s from one step of a tile to the next, with one of padding against bank conflicts."""
         return size // LANES + 1
 
     def steps(self, wide: int, most: int) -> int:
-        """Rows of a plain tile, `wide` elements each, that fit where the two operands do."""
+        """Rows of a plain tile, of `wide` elements each, that fit into the memory of the two operands."""
         steps = most
         while steps * wide // LANES > self.weights:
             steps //= 2
@@ -121,7 +122,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Tile:
-    """How the threads of a workgroup share a block of sums: tall x broad a thread, `across` threads beside each other."""
+    """The division of a block of sums among the threads: tall x broad per thread, `across` threads side by side."""
 
     rows: int
     columns: int
@@ -147,9 +148,10 @@ class Tile:
 
 @dataclass(frozen=True)
 class AttentionChoice:
-    """How a kernel of attention is made. scores: how threads share a block of weights; of_queries: sums over keys, a row a query;
-    of_keys: sums over queries, a row a key, which only gradients have. scalar_pool: whether its workgroup memory is an array of
-    numbers and not of vec4s, where a thread may not write one component of a vector."""
+    """The parameters of an attention kernel. scores: the division of a block of weights; of_queries: of sums over keys, a row per query;
+    of_keys: of sums over queries, a row per key, which only gradients have. scalar_pool: whether workgroup memory is an array of
+    scalars instead of vec4s, if a thread may not write one component of a vector.
+    """
 
     blocks: Blocks
     scores: Tile
@@ -165,13 +167,13 @@ class AttentionChoice:
 
 @dataclass(frozen=True)
 class Shares:
-    """A head's blocks of keys, dealt out to `count` workgroups in turn: each has a gradient of q of its own."""
+    """A head's blocks of keys, assigned to `count` workgroups in turn: each has its own partial gradient of q."""
 
     blocks: Blocks
     count: int
 
     def first_row(self, share: int | str) -> str:
-        """The first query that a share has to do with, where queries see no later keys."""
+        """The first query that attends to keys of a share, with a causal mask."""
         return f"{share} * {self.blocks.columns} / {self.blocks.rows} * {self.blocks.rows}"
 
 
@@ -179,8 +181,8 @@ class Shares:
 class Load:
     """A tile on its way from an operand's rows first, first + 1, ... to workgroup memory.
 
-    count: its rows; limit: the first that there is not. depth: where along d a turned tile begins, which is stored with d
-    outermost; None for a plain one. to: where it goes. slot: the register of its first vec4.
+    count: its rows; limit: the first row that does not exist. depth: the offset along d of a transposed tile, which is stored with d
+    outermost; None for a plain one. to: its offset in workgroup memory. slot: the register of its first vec4.
     """
 
     source: str

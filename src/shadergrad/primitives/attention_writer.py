@@ -1,7 +1,8 @@
-"""What the kernels of attention share, in WGSL: tiles on their way to workgroup memory, products of them, blocks of weights.
+"""WGSL generators that the attention kernels share: loads of tiles into workgroup memory, their products, blocks of weights.
 
-A product is a tiled one as in compile/wgsl/matmul: a step of both operands in workgroup memory, the contraction outermost, a
-few rows by a few vec4s of sums in a thread's registers. What comes next is fetched into registers before each product.
+A product is tiled as in compile/wgsl/matmul: a step of both operands in workgroup memory, the contraction outermost, a
+few rows by a few vec4s of sums in a thread's registers. The next operands are loaded into registers before each product
+(software pipelining).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from ..graph.floats import float_text
 from .attention_tiles import LANES, AttentionChoice, Layout, Load, Problem, Tile, kept_from
 
-UNROLL = 8  # steps of a contraction that are written out
+UNROLL = 8  # steps of a contraction that are unrolled
 
 PREAMBLE = """
 fn of_bits(bits: u32) -> f32 { return bitcast<f32>(bits); }
@@ -40,7 +41,7 @@ Factor = Callable[[int], str]  # of a thread's row, by its number
 
 
 def scale_text(p: Problem) -> str:
-    """The factor of the scores, also where it is infinite or NaN."""
+    """The factor of the scores, as WGSL, also if it is infinite or NaN."""
     return float_text(p.scale, "of_bits")[0]
 
 
@@ -59,9 +60,10 @@ class Writer:
     # -- where a thread is
 
     def places(self, *tiles: Tile) -> None:
-        """x and y of this thread in each sharing of a block. 32 neighbours are 8 by 4, which read few different elements;
-        each thread shares its y with its neighbour, its x with the one after that, so that the memory serves what half of
-        them read at once."""
+        """x and y of this thread in each division of a block. 32 neighbours are 8 by 4, which read few different elements;
+        each thread shares its y with its neighbour, and its x with the one after that, so that one memory access serves
+        half of them.
+        """
         for name, across, down in sorted({(t.name, t.across, t.down) for t in tiles}):
             if across % 8 or down % 4:
                 self.add(f"let x{name} = id % {across};\nlet y{name} = id / {across};")
@@ -80,13 +82,13 @@ class Writer:
         return f"({self.row_quad(tile, i // LANES)} * {LANES} + {i % LANES})"
 
     def active(self, tile: Tile) -> str:
-        """The head of a block for the threads that have sums of the tile."""
+        """The condition for threads that have sums of the tile, as the head of a block."""
         return "{" if tile.threads == self.blocks.threads else f"if (id < {tile.threads}) {{"
 
     # -- sums
 
     def sums(self, name: str, tile: Tile) -> None:
-        """Registers for a block, zero."""
+        """Registers for a block, initialized to zero."""
         for i in range(tile.tall):
             for q in range(tile.broad // LANES):
                 self.add(f"var {name}_{i}_{q} = vec4<f32>();")
@@ -97,7 +99,7 @@ class Writer:
                 self.add(f"{name}_{i}_{q} = vec4<f32>();")
 
     def product(self, name: str, tile: Tile, steps: int, a: tuple[str, int], b: tuple[str, int]) -> None:
-        """Add to a block of sums: a and b are (where the operand begins, its stride), in vec4s of workgroup memory."""
+        """Accumulate a product in a block of sums: a and b are (offset of the operand, its stride), in vec4s of workgroup memory."""
         self.add(self.active(tile))
         self.add(f"for (var k = 0; k < {steps}; k += {UNROLL}) {{")
         self.add(f"let at_a = {a[0]} + k * {a[1]} + y{tile.name};\nlet at_b = {b[0]} + k * {b[1]} + x{tile.name};")
@@ -137,7 +139,7 @@ class Writer:
         return Load(source, first, b.steps(p.wide, count), limit, self.layouts[source][3] // LANES, None, "0", 0)
 
     def registers(self, *loads: Load) -> None:
-        """For the vec4s that a thread fetches ahead."""
+        """Registers for the vec4s that a thread prefetches."""
         most = max(load.slot + self.parts(load) for load in loads)
         for i in range(most):
             self.add(f"var ahead_{i} = vec4<f32>();")
@@ -149,9 +151,10 @@ class Writer:
         return -(-self.quads(load) // self.blocks.threads)
 
     def each(self, load: Load, statements: Callable[[int], list[str]]) -> None:
-        """Statements for each vec4 of a tile that is this thread's: t, its row r and its place `quad` along d. Of a turned tile two
-        neighbours along d by sixteen rows are neighbouring threads: whole sectors are read, and no memory bank is written
-        twice at once."""
+        """Statements for each vec4 of a tile that this thread loads: t, its row r and its position `quad` along d. In a transposed tile two
+        neighbours along d by sixteen rows are neighbouring threads: they read whole memory sectors, and write without bank
+        conflicts.
+        """
         across = self.p.wide // LANES
         for i in range(self.parts(load)):
             self.add(f"{{\nlet t = id + {i * self.blocks.threads};")
@@ -166,7 +169,7 @@ class Writer:
             self.add("}\n}")
 
     def fetch(self, load: Load) -> None:
-        """Into registers; zeros for rows that there are not, and beyond the end of a head."""
+        """Load into registers; zeros for rows that do not exist, and beyond the end of a head."""
         p = self.p
         size = self.blocks.rows if "r0" in load.first else self.blocks.columns
         conditions = [f"{load.first} + r < {load.limit}"] if load.limit % size else []
@@ -184,7 +187,7 @@ class Writer:
         self.each(load, statements)
 
     def place(self, load: Load) -> None:
-        """From registers to workgroup memory."""
+        """Store registers in workgroup memory."""
         stride = self.blocks.stride(load.count)
 
         def statements(i: int) -> list[str]:
@@ -198,7 +201,8 @@ class Writer:
 
     def between(self, name: str, a: str, b: str, then: Callable[[], None]) -> None:
         """The block of products of rows of a (from r0) and rows of b (from c0): name += a b^T. The first steps of both are in
-        registers; `then` fetches what comes after."""
+        registers; `then` loads the next operands.
+        """
         blocks, p = self.blocks, self.p
         stride = blocks.stride(blocks.rows)
         loads = self.pair(a, b)
@@ -227,13 +231,14 @@ class Writer:
         return [first, self.turned(b, "c0", self.parts(first))]
 
     def begin(self, a: str, b: str, **at: str) -> None:
-        """Fetch the first steps of `between`; at: other places of r0 or c0."""
+        """Load the first steps of `between`; at: other values of r0 or c0."""
         for load in self.pair(a, b):
             self.fetch(load.at(at.get(load.first, load.first), "0"))
 
     def onto(self, name: str, tile: Tile, of: str, first: str, then: Callable[[], None]) -> None:
-        """name += (the block in workgroup memory) (rows of an operand from `first` on), which are the block's contraction. The
-        first of them are in registers; `then` fetches what comes after."""
+        """name += (the block in workgroup memory) (rows of an operand from `first` on), which the product contracts. The
+        first of them are in registers; `then` loads the next operands.
+        """
         blocks = self.blocks
         load = self.plain(of, first)
         count = blocks.rows if first == "r0" else blocks.columns
@@ -257,7 +262,7 @@ class Writer:
     # -- the block of weights
 
     def masked(self) -> None:
-        """The block s: scaled, with the masks; minus infinity where a row may not see a column, or there is none."""
+        """The block s: scaled, with the masks; minus infinity where a row may not attend to a column, or the column does not exist."""
         p, tile = self.p, self.scores
         exact = p.columns % self.blocks.columns == 0
         for q in range(tile.broad // LANES):
@@ -281,7 +286,7 @@ class Writer:
                 self.add(f"{s} = {value};")
 
     def mask_of(self, row: str, q: int) -> str:
-        """What is added to four columns of a row."""
+        """The mask's summand for four columns of a row."""
         assert self.p.mask is not None
         parts = []
         for e in range(LANES):
@@ -293,7 +298,7 @@ class Writer:
         return f"vec4<f32>({', '.join(parts)})"
 
     def kept(self, i: int, q: int) -> str:
-        """What four weights of a row are multiplied with, as a name."""
+        """The dropout factor of four weights of a row, as a name."""
         p, name = self.p, f"kept_{i}_{q}"
         half = -(-p.columns // 2)
         for part in range(2):
@@ -305,7 +310,7 @@ class Writer:
         return name
 
     def write_turned(self, name: str) -> None:
-        """The block into workgroup memory with its columns outermost."""
+        """Write the block into workgroup memory with its columns outermost."""
         tile, b = self.scores, self.blocks
         for q in range(tile.broad // LANES):
             for e in range(LANES):
@@ -315,7 +320,7 @@ class Writer:
                     self.add(f"put({at}, vec4<f32>({values}));")
 
     def write(self, name: str) -> None:
-        """The block into workgroup memory with its rows outermost."""
+        """Write the block into workgroup memory with its rows outermost."""
         tile, b = self.scores, self.blocks
         for i in range(tile.tall):
             for q in range(tile.broad // LANES):
@@ -325,7 +330,7 @@ class Writer:
     # -- around it
 
     def head(self) -> None:
-        """Where the head of this workgroup, number bh, begins in each array."""
+        """The offset of this workgroup's head, number bh, in each array."""
         p = self.p
         self.add(f"let b = bh / {p.heads};\nlet h = bh % {p.heads};")
         for name, (start, by_n, by_head, _) in self.layouts.items():
@@ -344,8 +349,9 @@ class Writer:
         whole: bool = True,
         onto: str | None = None,
     ) -> None:
-        """A block of sums, each row times its factor, into the result; whole: which is bound as vec4s. onto: a condition;
-        where it does not hold, they are added to what is there."""
+        """Store a block of sums, each row times its factor, in the result; whole: the result is bound as vec4s. onto: a condition;
+        if it is false, the sums are added to the stored values.
+        """
         p = self.p
         self.add(self.active(tile))
         for i in range(tile.tall):

@@ -1,6 +1,6 @@
-"""The history of a batch normalisation: its value is computed of other operations, its gradient by one rule.
+"""The gradient rule of batch normalisation. The value is composed of other operations.
 
-Backward sums over the batch once, for g and for g times the normalised input: both are also the gradients of bias and weight.
+The backward pass makes two sums over the batch: of g, and of g times the normalised input. They are also the gradients of bias and weight.
 Reference: Ioffe and Szegedy, 2015.
 """
 
@@ -23,7 +23,7 @@ from ..graph.primitive import Primitive, Shape, named
 @dataclass(frozen=True, eq=False)
 class BatchNorm(Primitive):
     """The normalised input times weight plus bias; inputs: that value, the input, its mean and variance with their axes kept,
-    then the weight and the bias, those that there are.
+    then the weight and the bias, if they exist.
 
     Mean and variance are constants; with create_graph they are computed again, so that they have a history. The compiler looks
     through it.
@@ -62,8 +62,9 @@ BatchNorm.kind = "alias"  # said here and not in the class, so that it is no rec
 
 
 def moments(x: Node, axes: Sequence[int]) -> tuple[Node, Node]:
-    """Mean and variance over `axes`, which are kept, in one pass: the sums of x - s and of its squares, s being one of the
-    elements, so that little is lost where the mean is far from zero (Chan, Golub and LeVeque, 1983)."""
+    """Mean and variance over `axes`, which are kept, in one pass: the sums of x - s and of its squares, where s is one of the
+    elements, so that little precision is lost if the mean is far from zero (Chan, Golub and LeVeque, 1983).
+    """
     starts = tuple(n // 2 if a in axes else 0 for a, n in enumerate(x.shape))
     sizes = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
     shift = make(named("Slice", starts, sizes, (1,) * x.ndim), make(Detach(), x))

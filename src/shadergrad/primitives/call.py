@@ -1,8 +1,8 @@
 """Hand-written kernels: a call is a primitive with a complete shader, a NumPy twin and a gradient.
 
-A subclass names its `arguments`, gives shape and dtype (`infer`), value (`numpy`), gradient (`vjp`) and the shader (`kernel`).
+A subclass names its `arguments` and defines shape and dtype (`infer`), value (`numpy`), gradient (`vjp`) and the shader (`kernel`).
 A call of several kernels returns its nodes from `expand`; the cpu device still runs its `numpy`. In a graph a call is an
-ordinary node. Its inputs are stored before it; reshapes of them are free.
+ordinary node. Its inputs are stored before it runs; reshapes of them are free.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..graph.primitive import Primitive
 
 
 class Written(NamedTuple):
-    """An element of the result, or a quad of four, as a call whose kernel has an epilogue gives it.
+    """An element of the result, or four, which a call's kernel passes to its epilogue.
 
-    value: its text, f32 or vec4<f32>. place: its row-major position, that of a quad in quads. guard: the condition that it lies
-    within the result, "" if it always does; where it does not, the place is any number.
+    value: its expression, f32 or vec4<f32>. place: its row-major position, for four elements in units of four. guard: the condition that it
+    lies within the result, "" if it always does; otherwise the place is any number.
     """
 
     value: str
@@ -34,11 +34,11 @@ class CallKernel:
 
     body: the statements of its entry point. They see the inputs as read-only arrays by the names in `arguments`, the
     array `result`, `wg: i32` (the number of the workgroup) and `lid: u32` (the number of the thread in it).
-    workgroups: how many there are; any number, for the grid is folded to what the device allows.
+    workgroups: their number; any number, because the grid is folded into the device's limits.
     vectors: the arrays bound as array<vec4<...>>; their sizes must be multiples of four.
-    preamble: what stands before the entry point: constants, workgroup variables, functions. flops: for `explain`.
-    functions: those of compile/wgsl/math.wgsl that they call.
-    written: the elements that a thread gives, in the words of the body, instead of writing to `result`.
+    preamble: the text before the entry point: constants, workgroup variables, functions. flops: for `explain`.
+    functions: the functions of compile/wgsl/math.wgsl that they call.
+    written: the elements that a thread passes to the epilogue instead of writing them to `result`, as expressions of the body.
     """
 
     body: str
@@ -61,13 +61,13 @@ class Call(Primitive):
 
     @property
     def epilogue(self) -> bool:
-        """Whether elementwise operations on its result may be part of its kernel, which says what is `written`."""
+        """Whether its kernel may include elementwise operations on its result; then the kernel has `written`."""
         return False
 
     def kernel(self, options: Any, *inputs: Node) -> CallKernel:
-        """The shader for inputs of these shapes, made as `options` say, which compile/calls.py gives."""
+        """The shader for inputs of these shapes, with the `options` that compile/calls.py chose."""
         raise NotImplementedError
 
     def expand(self, r: Builder, *inputs: Node) -> Node | None:
-        """The nodes that compute the same, for a call that is more than one kernel; None for one that is one."""
+        """The nodes that compute a call of several kernels; None for a single kernel."""
         return None

@@ -19,7 +19,7 @@ from ..graph.primitive import Primitive, Shape
 
 
 class OfComplex(Primitive):
-    """Base: of complex numbers, every element by itself; `gives_real` says what comes out."""
+    """Base of elementwise operations on complex numbers; `gives_real`: whether the result is real."""
 
     gives_real = True
 

@@ -29,7 +29,7 @@ class Dot(Primitive):
     chunk: int = 0
 
     def parts(self, k: int) -> int:
-        """How many stretches of k there are."""
+        """The number of parts of k."""
         return -(-k // self.chunk) if self.chunk else 1
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
@@ -55,8 +55,9 @@ class Dot(Primitive):
 
 
 def _of_second(a: Node, b: Node, g: Node) -> Node:
-    """The gradient of b: a^T g; computed as (g^T a)^T where b is a transposed matrix, such as a layer's weights, so that the
-    gradient of what was transposed comes out as it lies in memory."""
+    """The gradient of b: a^T g; computed as (g^T a)^T if b is a transposed matrix, such as a layer's weights, so that the
+    gradient has the memory layout of the matrix before the transpose.
+    """
     behind = b
     while isinstance(behind.primitive, Reshape):
         behind = behind.inputs[0]

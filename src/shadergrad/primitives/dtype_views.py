@@ -1,6 +1,6 @@
-"""The same memory as elements of another dtype: complex numbers as pairs, pairs as complex numbers, bytes as other elements.
+"""Views of the same memory with another dtype: complex numbers as pairs, pairs as complex numbers, bytes as other elements.
 
-On the cpu device only: a GPU has elements of 32 bits, and reads them as another dtype with `Bitcast`.
+For the cpu device only: a GPU has elements of 32 bits, and reads them as another dtype with `Bitcast`.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class AsComplex(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Reinterpret(Primitive):
-    """Bytes of elements of one dtype as elements of another. Where these are larger or smaller, the last axis becomes shorter
-    or longer."""
+    """The bytes of elements of one dtype as elements of another. If these are larger or smaller, the last axis becomes shorter
+    or longer.
+    """
 
     kind = "host"
     moves = True
@@ -71,7 +72,7 @@ class Reinterpret(Primitive):
         return self.shown(inputs[0].shape), self.dtype
 
     def shown(self, shape: Shape) -> Shape:
-        """The shape of the result. Raises ShapeError where the last axis is no multiple of a larger element."""
+        """The shape of the result. Raises ShapeError if the last axis is no multiple of a larger element."""
         old, new = self.source.itemsize, self.dtype.itemsize
         if old == new:
             return shape

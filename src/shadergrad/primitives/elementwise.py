@@ -1,8 +1,8 @@
 """Elementwise operations, one record each. To add one, write a record here and a line in tests/cases.py.
 
-A record has a name, a sentence, the NumPy value, the WGSL expression over {a}, {b}, {c}, and the gradient: with one operand
+A record has a name, a one-sentence description, the NumPy value, the WGSL expression over {a}, {b}, {c}, and the gradient: with one operand
 dy/dx as a function of x and y, else the cotangents of the operands as functions of g, the operands and y. Further fields: the
-kinds of operands (0 bool, 1 integer, 2 floating), the cost in scalar operations, the domain that tests draw from; and for a
+kinds of operands (0 bool, 1 integer, 2 floating), the cost in scalar operations, the domain from which tests draw, and for a
 public one an example: a tensor and its result as they are printed, which the method's docstring shows. `sg_*` functions are in
 compile/wgsl/math.wgsl. Operands have one shape: broadcasting is a view.
 """
@@ -70,7 +70,7 @@ class Elementwise(Primitive):
         return type(self).value(*args)
 
     def writer(self) -> Callable[..., Any]:
-        """What writes the value of arrays to another, `out`, which may be one of them."""
+        """A function that writes the value for arrays into another, `out`, which may be one of them."""
         value = getattr(type(self), "value", None)  # casts have none
         return value if isinstance(value, np.ufunc) else self._write
 
@@ -133,7 +133,7 @@ ANY, NUMBERS, INTEGERS, FLOATS, DISCRETE = (0, 1, 2), (1, 2), (1,), (2,), (0, 1)
 
 
 def kept(function: Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """SciPy's function of one array in the array's dtype: SciPy has no float16."""
+    """SciPy's function of one array, in the array's dtype: SciPy lacks float16."""
     return lambda x: function(x).astype(x.dtype, copy=False)
 
 
@@ -251,7 +251,7 @@ Exp = record(
     example=("[0.0, 1.0]", "[1.    , 2.7183]"),
 )
 def _log1p(x: np.ndarray) -> np.ndarray:
-    """NumPy's, but for complex numbers near 0, which it adds to 1 first."""
+    """NumPy's, except for complex numbers near 0, to which NumPy adds 1 first."""
     if x.dtype.kind != "c":
         return np.log1p(x)
     real, imaginary = np.real(x), np.imag(x)
@@ -444,7 +444,7 @@ def _select(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _is_zero(bits: np.ndarray) -> bool:
-    """Whether it is one number, repeated or not, and that 0 (not -0.0)."""
+    """Whether all elements are one number, 0 (not -0.0)."""
     return not any(bits.strides[a] for a, n in enumerate(bits.shape) if n > 1) and not bits[(0,) * bits.ndim]
 
 

@@ -1,6 +1,7 @@
-"""A value that several processes make together, as a node of the graph.
+"""A collective operation of several processes, as a node of the graph.
 
-In: this process's value. Out: that of all, which a channel makes on the host. No plan holds such a node: drive/stages.py cuts the graph there.
+In: this process's value. Out: the result of all processes, which a channel computes on the host. No plan contains such a node:
+drive/stages.py cuts the graph there.
 """
 
 from __future__ import annotations
@@ -13,43 +14,44 @@ import numpy as np
 from ..graph.node import Node, make
 from ..graph.primitive import Primitive, Shape
 
-BACKWARDS = 1 << 20  # gradients come in the opposite order
+BACKWARDS = 1 << 20  # gradients are exchanged in the opposite order
 
 
 class Channel(Protocol):
-    """What carries values between processes. All of them start the same exchanges in the same order, each by its number. casts: whether
-    it takes halves."""
+    """Transports values between processes. All of them start the same exchanges in the same order, each by its number. casts: whether
+    it supports halves.
+    """
 
     @property
     def casts(self) -> bool:
         raise NotImplementedError
 
     def start(self, array: np.ndarray, number: int) -> Any:
-        """Begin with an array, which it may write to. Gives what finish takes."""
+        """Start with an array, which it may overwrite. Returns the argument of finish."""
 
     def is_done(self, started: Any) -> bool:
         """Whether `finish` would not wait."""
         raise NotImplementedError
 
     def finish(self, started: Any) -> np.ndarray:
-        """The value of all, of the array's shape and dtype. Waits for the others; raises what went wrong there."""
+        """The common value, of the array's shape and dtype. Waits for the others; raises their errors."""
         raise NotImplementedError
 
     def backward(self) -> Channel:
-        """The channel of the gradient: of a sum the same."""
+        """The channel of the gradient: for a sum the same."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class Exchange(Primitive):
-    """The value of all processes, in place of this one's. number: the place among the exchanges of a program."""
+    """The common value of all processes, in place of this one's. number: its position among the exchanges of a program."""
 
     channel: Any
     number: int
 
     @property
     def moves(self) -> bool:  # type: ignore[override]
-        """Whether halves are exchanged as they are; else in float32, as all that computes with halves does."""
+        """Whether halves are exchanged as they are; else in float32, as in all computations with halves."""
         return bool(self.channel.casts)
 
     def infer(self, *inputs: Node) -> tuple[Shape, Any]:
@@ -63,5 +65,5 @@ Exchange.kind = "exchange"  # said here and not in the class, so that it is no r
 
 
 def exchanged(node: Node, channel: Channel, number: int) -> Node:
-    """The value of all processes. number: of exchanges that may come in any order, the lower one comes first."""
+    """The common value of all processes. number: among exchanges that may run in any order, the lower one runs first."""
     return make(Exchange(channel, number), node)

@@ -1,4 +1,4 @@
-"""Gather with indices that are data, and its adjoint."""
+"""Gather with indices from a tensor, and its adjoint."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Gather(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class InRange(Primitive):
-    """Positions as they are; one outside [low, size) is an error: at once on the cpu device, at the next read on a GPU.
+    """The same positions; one outside [low, size) is an error: at once on the cpu device, at the next read on a GPU.
 
     fault: the error, a number of plan.FAULTS.
     """

@@ -1,10 +1,10 @@
-"""Several results that share one backward step.
+"""Operations of several results with one gradient rule.
 
-A node has one value, so an operation with several results, or one that must see all its gradients at once, is made of
-aliases: each result aliases its value, and all of them depend on a `Meeting`. A result hands its gradient to the
-meeting, numbered; the backward pass visits the meeting after every result, when all gradients are known, and asks it
+A node has one value. So an operation with several results, or one whose rule needs all gradients at once, is built of
+aliases: each result aliases its value, and all of them depend on a `Meeting`. A result passes its numbered gradient to the
+meeting. The backward pass visits the meeting after every result, when all gradients are known, and asks it
 for the gradients of the inputs. Nothing is kept between two backward passes.
-The nodes below leave no trace in a plan: the compiler looks through aliases.
+No plan contains these nodes: the compiler looks through aliases.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..graph.primitive import Primitive, Shape
 
 @dataclass(frozen=True, eq=False)
 class Numbered(Primitive):
-    """What a meeting gets for a gradient: those of its results by position. It is never computed."""
+    """A gradient for a meeting, with the position of its result. It is never computed."""
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         return inputs[0].shape, inputs[0].dtype
 
 
 class Gathered(Node):
-    """Gradients by position; where two meet, they unite."""
+    """Gradients by position; two of them are merged."""
 
     __slots__ = ("grads",)
 
@@ -45,7 +45,7 @@ class Gathered(Node):
 
 @dataclass(frozen=True, eq=False)
 class Meeting(Primitive):
-    """Where the gradients of several results meet; inputs: those of the joint operation. It has no value."""
+    """Collects the gradients of several results; inputs: those of the joint operation. It has no value."""
 
     moves = True
 
@@ -53,7 +53,7 @@ class Meeting(Primitive):
         return (), inputs[0].dtype
 
     def gradients(self, grads: Mapping[int, Node], node: Node) -> Sequence[Node | None]:
-        """Those of the inputs, from those of the results by position. node: the meeting's."""
+        """The gradients of the inputs, from those of the results by position. node: the meeting's."""
         raise NotImplementedError
 
     def vjp(self, g: Node, node: Node) -> tuple[Node | None, ...]:
@@ -63,7 +63,7 @@ class Meeting(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Unbound(Meeting):
-    """Of the slices along an axis: their gradients are stacked once, not padded and added slice by slice."""
+    """The slices along an axis: their gradients are stacked once, instead of padded and added slice by slice."""
 
     axis: int
 

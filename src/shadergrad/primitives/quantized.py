@@ -1,7 +1,7 @@
 """Quantised numbers: integers of a few bits, packed into words, with a scale for each group of neighbours.
 
-A primitive of its own, rather than shifts and products: the compiler gives it no buffer, and the cpu device computes it anew for each
-reader (`Primitive.unpacks`).
+Unpacking is a primitive, not a composition of shifts and multiplications, so that the compiler never stores the unpacked values, and the
+cpu device unpacks them for each reader (`Primitive.unpacks`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ WORD = 32  # bits
 
 @dataclass(frozen=True, eq=False)
 class Dequantize(Primitive):
-    """Words (*, n * bits / 32) of int32, scales (*, groups) and perhaps offsets (*, groups) as float32 (*, n).
+    """Words (*, n * bits / 32) of int32, scales (*, groups) and perhaps offsets (*, groups) to float32 (*, n).
 
-    A word holds 32 / bits codes, from its lowest bits on; groups are equally many neighbours along the last axis. The number of a code is
-    code * scale + offset, and without offsets (code - 2 ** (bits - 1)) * scale.
+    A word holds 32 / bits codes, the first in its lowest bits; groups have equal length along the last axis. The value of a code is
+    code * scale + offset, or without offsets (code - 2 ** (bits - 1)) * scale.
     """
 
     kind = "index"
@@ -35,7 +35,7 @@ class Dequantize(Primitive):
 
     @property
     def codes(self) -> int:
-        """Codes of a word."""
+        """Codes per word."""
         return WORD // self.bits
 
     @property

@@ -19,15 +19,15 @@ from ..graph.primitive import Shape
 from .call import Call, CallKernel
 from .sorting import KEYS, THREADS, each, sort_keys
 
-BITS = 8  # of a digit: as many digits as threads, of which each looks after one
+BITS = 8  # of a digit: a thread per digit value
 DIGITS = 1 << BITS
-TEAM = 32  # threads that tell each other by the bits of a word which of them have the same digit
-SLOTS = THREADS // TEAM * DIGITS  # a word for each digit and team
+TEAM = 32  # threads that tell each other through the bits of a word which of them have the same digit
+SLOTS = THREADS // TEAM * DIGITS  # a word per digit value and team
 OWN, OWN_OF_MANY = 8, 16  # elements of a thread; more make for fewer counts and for longer runs of a digit to write
 
 
 def add_those_before(store: str, load: str) -> str:
-    """Statements that add to every thread's `sum` those of the threads before it, which it gives away and takes in workgroup memory."""
+    """Statements for a prefix sum over the threads: each thread's `sum` becomes the sum of those before it, through workgroup memory."""
     return f"""for (var step = 1u; step < {THREADS}u; step *= 2u) {{
   {store}
   workgroupBarrier();
@@ -38,9 +38,9 @@ def add_those_before(store: str, load: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ByDigit(Call):
-    """What counting and moving share: x is values (rows, n), or their keys and positions (2, rows, n).
+    """Base of counting and moving: x is values (rows, n), or their keys and positions (2, rows, n).
 
-    shift: the digit's lowest bit. descending: whether keys of values order the other way around. own: elements of a thread.
+    shift: the digit's lowest bit. descending: whether the order of keys is reversed. own: elements per thread.
     """
 
     differentiable = False
@@ -50,7 +50,7 @@ class ByDigit(Call):
 
     @property
     def tile(self) -> int:
-        """Elements of a workgroup."""
+        """Elements per workgroup."""
         return THREADS * self.own
 
     def tiles(self, x: Node) -> int:
@@ -58,7 +58,7 @@ class ByDigit(Call):
         return -(-x.shape[-1] // self.tile)
 
     def place(self, x: Node) -> str:
-        """Statements that tell a workgroup its tile: where it starts in its row, and how many elements it has."""
+        """Statements that compute a workgroup's tile: its start in its row, and its number of elements."""
         n, tiles = x.shape[-1], self.tiles(x)
         return f"""let row = wg / {tiles};
 let tile = wg % {tiles};
@@ -86,7 +86,7 @@ fn digit_of(key: u32) -> i32 {{ return i32((key >> {self.shift}u) & {DIGITS - 1}
 
 @dataclass(frozen=True, eq=False)
 class DigitCounts(ByDigit):
-    """How many elements of a tile have a digit: uint32 (rows, digits, tiles)."""
+    """The number of elements of a tile with each digit: uint32 (rows, digits, tiles)."""
 
     kind = "call"
     arguments = ("x",)
@@ -118,7 +118,7 @@ result[(row * {DIGITS} + i32(lid)) * {tiles} + tile] = atomicLoad(&counts[lid]);
 
 @dataclass(frozen=True, eq=False)
 class DigitStarts(Call):
-    """Of counts (rows, digits, tiles): the elements of a digit in the tiles before each, and in all: uint32 (rows, digits, tiles + 1)."""
+    """From counts (rows, digits, tiles) the elements of a digit in the tiles before each, and in all: uint32 (rows, digits, tiles + 1)."""
 
     kind = "call"
     differentiable = False
@@ -153,11 +153,11 @@ if (lid == {THREADS - 1}u) {{ result[wg * {tiles + 1} + {tiles}] = sum; }}"""
 
 @dataclass(frozen=True, eq=False)
 class MoveByDigit(ByDigit):
-    """Keys and positions, uint32 (2, rows, n), in the order of a digit; equal digits stay in the order in which they come.
+    """Keys and positions, uint32 (2, rows, n), ordered by a digit; equal digits keep their order.
 
-    A team takes elements that lie beside each other, 32 at a time. Its threads of one digit set their bits in the same word: those
-    of lower bits come before one's own, and the first of them remembers how many there were. Then the tile is brought in order in
-    workgroup memory, so that elements of a digit are written side by side.
+    A team of threads takes 32 adjacent elements at a time. Its threads with one digit set their bits in the same word: the lower bits are
+    the elements before one's own, and the first of these threads remembers their number. Then the tile is sorted in
+    workgroup memory, so that elements of a digit are written contiguously.
     """
 
     kind = "call"

@@ -12,7 +12,7 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-AT_ONCE = 1 << 14  # positions on the host: what lies in a core's cache goes through all rounds at four times the speed
+AT_ONCE = 1 << 14  # positions on the host: blocks that fit a core's cache take a fourth of the time
 
 
 def threefry2x32(key: np.ndarray, x0: np.ndarray, x1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +43,7 @@ class Threefry(Primitive):
     """key (2,), counters x0 and x1 of one shape, all uint32; gives (2, *shape): both output words, or *shape: one xor the
     other.
 
-    A primitive, for as a composition it would be 120 nodes a draw.
+    A primitive, because the composition would have 120 nodes per draw.
     """
 
     kind = "index"

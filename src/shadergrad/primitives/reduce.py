@@ -15,13 +15,13 @@ from ..graph import node as nodes
 from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape, named
 
-FEW = 16  # elements a result, as of pooling windows: NumPy is faster over many results than along few elements
-ONE_BY_ONE = 256  # terms that NumPy may add one after the other in float32
+FEW = 16  # elements per result, as in pooling windows: NumPy is faster over many results than along few elements
+ONE_BY_ONE = 256  # terms that NumPy may add sequentially in float32
 
 
 @dataclass(frozen=True, eq=False)
 class Reduce(Primitive):
-    """Base. `identity` starts the accumulator; `combine` joins two values in WGSL."""
+    """Base. `identity` initializes the accumulator; `combine` combines two values in WGSL."""
 
     axes: tuple[int, ...]
     wgsl: ClassVar[str] = ""
@@ -37,11 +37,11 @@ class Reduce(Primitive):
         return tuple(1 if a in self.axes else n for a, n in enumerate(x.shape)), x.dtype
 
     def identity(self, dtype: DType) -> float | int:
-        """What the accumulator starts from, on a GPU."""
+        """The initial value of the accumulator, on a GPU."""
         raise NotImplementedError
 
     def expression(self, dtype: DType) -> str:
-        """The WGSL template that joins {a} and {b}."""
+        """The WGSL template that combines {a} and {b}."""
         return self.wgsl
 
 
@@ -66,7 +66,7 @@ class ReduceSum(Reduce):
 
 
 class _Extremum(Reduce):
-    """The gradient goes to all elements that tie, in equal parts (as torch.amax)."""
+    """The gradient is divided equally among ties (as in torch.amax)."""
 
     selects = True
 
@@ -116,7 +116,7 @@ class ReduceMin(_Extremum):
 
 @dataclass(frozen=True, eq=False)
 class ReduceProd(Reduce):
-    """The product. Where an element is 0, its gradient is the product of the others."""
+    """The product. The gradient of an element that is 0 is the product of the others."""
 
     kind = "reduce"
     wgsl = "{a} * {b}"
@@ -142,7 +142,7 @@ class ReduceProd(Reduce):
 
 
 def _products_of_others(x: Node, axes: tuple[int, ...]) -> Node:
-    """For each element the product of all others along `axes`: of those before it times those behind it."""
+    """For each element the product of all others along `axes`: of those before it times those after it."""
     rest = tuple(a for a in range(x.ndim) if a not in axes)
     order = (*rest, *axes)
     moved = build.permute(x, order)

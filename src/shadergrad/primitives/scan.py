@@ -21,7 +21,7 @@ from .call import Call
 from .reduce import ReduceSum
 from .views import Pad, Slice
 
-BLOCK = 64  # elements whose sums are made one by one
+BLOCK = 64  # elements whose sums are computed separately
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Scatter with a product or an extremum as its reduction; ScatterAdd takes the sum."""
+"""Scatter with a product or an extremum as the reduction; for sums there is ScatterAdd."""
 
 from __future__ import annotations
 

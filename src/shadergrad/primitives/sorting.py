@@ -18,9 +18,9 @@ from .call import Call, CallKernel
 
 THREADS = 256
 BLOCK = 2048  # elements that one workgroup sorts, or merges: with their positions they fill 16 KiB
-PROBES = THREADS // 2  # places at which one end of a workgroup's part of a merge is looked for at a time
+PROBES = THREADS // 2  # positions that are tested at a time in the search for one end of a workgroup's part of a merge
 LANES = 4
-LONGEST_LOOP = 32768  # a thread's iterations: a device in software stops an invocation after 65,535
+LONGEST_LOOP = 32768  # a thread's iterations: software devices stop an invocation after 65,535
 
 # NaN is the largest, both zeros are one
 KEYS = {

@@ -1,4 +1,4 @@
-"""Special functions that shaders compute: SciPy's values, WGSL with about six digits (compile/wgsl/math.wgsl).
+"""Special functions that shaders compute: SciPy's values; in WGSL about six digits (compile/wgsl/math.wgsl).
 
 The rest of shadergrad.special is composed of these, or runs on the host. Formulas: Abramowitz and Stegun, 1964.
 """

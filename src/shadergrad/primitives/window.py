@@ -23,7 +23,7 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 from .views import Flip, Indices, View
 
-COLUMNS = 1 << 19  # bytes of windows that the cpu device writes out at a time: they stay in its caches
+COLUMNS = 1 << 19  # bytes of windows that the cpu device materializes at a time, so that they stay in its caches
 
 
 def window_count(size: int, window: int, step: int, dilation: int) -> int:

@@ -1,7 +1,7 @@
-"""The operation that NaN comes from: in gradients, and in what a compiled step gives.
+"""Finds the operation that produced NaN: in gradients, and in the results of a compiled step.
 
-In: the gradients that a rule gives, or a function that would be a compiled step. Out: nothing, or an AutogradError that names the
-operation and the user's line. Values are read as they are made, which takes long; autograd/anomaly_mode.py switches it on.
+In: the gradients of a rule, or a function that would be a compiled step. Out: nothing, or an AutogradError that names the operation and
+the user's line. Every value is read as soon as it is made, which is slow; autograd/anomaly_mode.py enables this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_LINE = "No forward pass information available. Enable detect anomaly during f
 
 
 def refuse_nan_gradients(node: Node, cotangents: Sequence[Node | None]) -> None:
-    """Raise AutogradError where the rule of an operation gives NaN."""
+    """Raise AutogradError if the gradient rule of an operation gives NaN."""
     if current.trace is not None:  # nothing has been computed yet
         return
     for k, (source, g) in enumerate(zip(node.inputs, cotangents, strict=True)):
@@ -37,7 +37,7 @@ def refuse_nan_gradients(node: Node, cotangents: Sequence[Node | None]) -> None:
 
 
 def _place(node: Node, what: str, shown: str = "") -> str:
-    """Where an operation was recorded, as a sentence."""
+    """The user's line that recorded an operation, as a sentence."""
     if node.origin is None or not node.origin.line:
         return NO_LINE
     (origin,) = named([node.origin], entered())
@@ -60,7 +60,7 @@ def _has(test: Callable[[np.ndarray], Any], node: Node) -> bool:
 
 
 class _Recorded(list[Node]):
-    """Nodes in the order of their making, with the operands that they had then: computed ones let theirs go."""
+    """Nodes in the order of creation, with the operands that they had then, because computed nodes release their operands."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,8 +74,9 @@ class _Recorded(list[Node]):
 
 
 def checked_for_nan(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """function(*args, **kwargs), uncompiled. If NaN is in what it returns, or leaves in tensors, AutogradError names the operation
-    that made it of operands without any."""
+    """function(*args, **kwargs), uncompiled. If its results or the tensors that it changes contain NaN, AutogradError names the first
+    operation that made NaN of operands without NaN.
+    """
     before = mode.made, mode.heard, mode.written
     mode.made, mode.heard, mode.written = made, _, written = _Recorded(), True, []
     try:
@@ -106,7 +107,7 @@ def _raise(made: _Recorded, end: Node) -> None:
 
 
 def _source(made: _Recorded, node: Node, test: Callable[[np.ndarray], Any]) -> Node:
-    """The operation that values which `test` finds come from, behind one that has them."""
+    """The operation from which values that `test` finds spread to a node that has them."""
     while True:
         operands = node.inputs if isinstance(node.primitive, Variable) else made.operands.get(id(node), node.inputs)
         behind = next((i for i in operands if _has(test, i)), None)

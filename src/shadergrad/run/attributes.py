@@ -1,4 +1,4 @@
-"""Objects that have attributes: their dicts, and which of them are networks' modules or the library's own."""
+"""Access to the attributes of objects, and tests whether an object is an nn.Module or belongs to the library."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def attributes_of(value: Any) -> dict[str, Any] | None:
 
 
 def is_network(value: Any) -> bool:
-    """Whether something is a network's module, whose own guard sees to its tables."""
+    """Whether an object is an nn.Module, whose own guard covers its parameters, buffers and modules."""
     own = attributes_of(value)
     return own is not None and "_parameters" in own and "_modules" in own
 
 
 def in_tables(owner: Any, name: str) -> Any:
-    """The parameter, buffer or module of a network's module that has a name; MISSING where there is none."""
+    """The parameter, buffer or submodule of an nn.Module with a name; MISSING if there is none."""
     own = attributes_of(owner) if is_network(owner) else None
     tables = () if own is None else (own["_parameters"], own["_buffers"], own["_modules"])
     return next((table[name] for table in tables if name in table), MISSING)
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether an object is the library's own, whose attributes are not for users to set. Those in a tensor's dict are."""
+    """Whether an object belongs to the library and its attributes are not for users to set. Attributes in a tensor's dict are for users."""
     own = type(value).__module__.startswith("shadergrad.")
     return own and not is_network(value) and not isinstance(value, Tensor)

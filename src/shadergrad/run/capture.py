@@ -1,8 +1,8 @@
-"""Capturing: run a function once on pending tensors, and make of what it did something to replay.
+"""Capturing: runs a function once on pending tensors, and makes a Replay of what it did.
 
 In: a function and its arguments. Out: a Replay. Nothing is computed while the function runs, but every tensor that it
-changes is seen (tracing.py). What it returns and what it changed become the outputs of one plan, in which parameters and
-optimizer state are overwritten in place; afterwards every tensor is what it was.
+changes is recorded (tracing.py). Its results and its changes become the outputs of one plan, in which parameters and
+optimizer state are overwritten in place. Afterwards every tensor has its old value again.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def capture(
     target: Target | None = None,
     sizes: Sizes = FIXED,
 ) -> tuple[Replay, Trace]:
-    """Capture a call, and what was noted meanwhile. tensors: those in the arguments, in order. target: what to compile to,
-    for another runner; by default for the tensors' device, which runs it. sizes: which of their sizes vary.
+    """Capture a call, and return what was noted meanwhile. tensors: those in the arguments, in order. target: what to compile for,
+    if another runner executes it; by default the tensors' device, which then runs it. sizes: the arguments' sizes that vary.
 
-    Raises CompileError where the function cannot be captured, and whatever it raises itself; then nothing has changed.
+    Raises CompileError if the function cannot be captured, and any exception of the function; then nothing has changed.
     """
     cpython.require()
     flush(views=True)  # every tensor that exists is an input of the capture, never a constant of it
@@ -95,8 +95,9 @@ def _capture(
     target: Target | None,
     sizes: Sizes,
 ) -> tuple[Replay, Trace]:
-    """themselves: the arguments, by number, that the function gets as they are; of the others it gets the values. One that is
-    given twice is one tensor there, too."""
+    """themselves: the numbers of the arguments that are passed to the function as they are; the others are replaced by tensors with their
+    values. An argument that is given twice is one tensor there, too.
+    """
     watch = Trace(is_portable=target is not None)
     instead = {id(tensors[k]): tensors[k] for k in themselves}
     stand_ins: dict[int, Tensor] = {}
@@ -151,7 +152,7 @@ def _capture(
 
 
 def _ambient() -> tuple[bool, DType]:
-    """What functions may set for all that comes after them."""
+    """Global settings that a function may change for all later operations."""
     return nodes.mode.grad, default_dtype()
 
 
@@ -171,7 +172,7 @@ def _refuse_ambient(before: tuple[Any, ...]) -> None:
 
 
 def _stand_in(t: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A tensor with the value of an argument and the attributes that the program set on it. shape: its own, of which sizes may vary."""
+    """A placeholder with the value of an argument and the attributes that the program set on it. shape: its shape, whose sizes may vary."""
     node = t._node
     made = Tensor._of(nodes.leaf(node.storage, shape, node.dtype, node.device))
     made.__dict__.update(t.__dict__)

@@ -1,4 +1,4 @@
-"""The graph of what a function did, whose values its inputs and outputs are, and the `Replay` that is made of it."""
+"""Builds the graph of a captured function, assigns its inputs and outputs to tensors, and makes the `Replay`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .trees import exchange
 
 
 class Captured:
-    """The graph of what a function did, and whose values its inputs and outputs are.
+    """The graph of a captured function, and the tensors to which its inputs and outputs belong.
 
-    holders: for each input, what holds its value, or the number of the argument that does.
-    in_place: output → input whose value it replaces, and whose memory it may take over.
+    holders: for each input, the tensor or gradient slot with its value, or the number of the argument that provides it.
+    in_place: output → input whose value it replaces, and whose memory it may reuse.
     """
 
     def __init__(self, watch: Trace, stand_ins: dict[int, Tensor], seen: Observed, state: PythonState) -> None:
-        """Tensors must be as they were before the capture."""
+        """Call this when tensors have their values from before the capture."""
         self.watch, self.seen, self.state = watch, seen, state
         self._numbers = {id(t): k for k, t in stand_ins.items()}
         self._slots: dict[int, Holder] = {**seen.entering, **{id(slot.first): slot for slot in state.slots}}
@@ -56,12 +56,12 @@ class Captured:
         return self._slots.get(id(tensor), tensor) if number is None else number
 
     def _given(self, tensor: Tensor) -> Tensor | int:
-        """The tensor, or as which argument each call gives another one."""
+        """The tensor, or the number of the argument that replaces it in each call."""
         number = self._numbers.get(id(tensor))
         return tensor if number is None else number
 
     def _held(self, node: Node) -> tuple[int, Tensor]:
-        """What tells a captured value from others, and the tensor that holds it, so that a later change of it is seen."""
+        """The identity of a captured value, and the tensor that holds it, so that later changes of it are seen."""
         if id(node) not in self._known:
             tensor = shown_by(node, self.watch.began)
             if tensor is None or id(tensor) in self._new or not shows(tensor, node):  # no one's any more: a constant
@@ -74,7 +74,7 @@ class Captured:
     # -- what the plan calls them
 
     def labels(self, names: Names, arguments: dict[int, str]) -> execute.Labels:
-        """Roles and names of inputs and outputs. A new value is labelled as the input that it replaces."""
+        """Roles and names of inputs and outputs. An output that replaces an input has the input's label."""
         inputs = distinct(self._label_of_input(holder, names, arguments) for holder in self.holders)
         slots = {id(g): t for t, g in self.seen.gradients}
         fresh = [k for k in range(len(self.seen.outputs)) if k not in self.in_place]
@@ -99,7 +99,7 @@ class Captured:
     # -- what a call needs
 
     def replay(self, names: Names, arguments: dict[int, str], target: Target | None) -> Replay:
-        """Compiled. arguments: the names of the function's arguments, by number."""
+        """The compiled Replay. arguments: the names of the function's arguments, by number."""
         seen = self.seen
         labels = self.labels(names, arguments)
         if target is None:
@@ -152,37 +152,39 @@ class Captured:
         )
 
     def _origins(self, names: Names) -> list[Origin]:
-        """Where the nodes of the graph were recorded, by place."""
+        """The origins of the graph's nodes, by position."""
         return named([node.origin for node in self.graph.order], self.watch.modules.values(), names.variables)
 
     def _leaves(self) -> list[Tensor]:
-        """Those whose values are read, whatever tensor holds the memory, and those whose gradients are set or added to. Each of
-        them may become one that requires grad, or one that does not."""
+        """The leaves whose values are read, whatever tensor holds the memory, and those whose gradients are set or accumulated. The
+        requires_grad of each may change later.
+        """
         owners = [source.owner() for source in self.graph.sources if source.owner is not None]
         read = [owner.tensor() for owner in owners if isinstance(owner, Leaf)]
         slots = (t for t, _ in (*self.seen.gradients, *self.watch.grad_reads.values()))
         return [t for t in (*read, *slots, *self.watch.looked_at.values()) if t is not None]
 
     def _in_modules(self) -> list[Tensor]:
-        """The tensors of the modules that the function looked into."""
+        """The tensors of the modules that the function accessed."""
         tables = (table for m in self.watch.modules.values() for table in (m._parameters, m._buffers))
         return [t for table in tables for t in table.values() if t is not None]
 
     def _seen_elsewhere(self, held: list[Tensor]) -> list[Tensor]:
-        """Tensors that were read, and whose memory a holder stands for: a run writes it through that one, whoever else has it."""
+        """Tensors that were read and share memory with a holder. A run writes the memory through the holder only."""
         storages = {id(h._shared.storage) for h in held if h._shared is not None}
         looked_at = (t for t in self.watch.looked_at.values() if not any(t is h for h in held))
         return [t for t in looked_at if t._shared is not None and id(t._shared.storage) in storages]
 
     def _slot(self, owner: Tensor) -> tuple[GradSlot, bool, Tensor | None]:
-        """What was in a slot that the function looked into: whether nothing; what it must be again, where other places lead
-        there too."""
+        """The guard for a .grad slot that the function accessed: whether it was empty, or, if other places reference its tensor, which tensor
+        it must hold again.
+        """
         gradient = owner._grad
         is_known = gradient is None or id(gradient) in self.seen.entering
         return GradSlot(owner), gradient is None, None if is_known else gradient
 
     def _kept_gradients(self) -> list[KeptGradient]:
-        """Those whose slot holds nothing that a run uses, so that each may write them where the run before did."""
+        """The gradients whose slots hold nothing that a run uses, so that each run may overwrite the memory that the run before wrote."""
         sources = (mark.source for mark in self.seen.marks.values())
         changed = map(self._holder, self.seen.assigned)
         used = {id(h.tensor) for h in (*self.holders, *sources, *changed) if isinstance(h, GradSlot)}
@@ -193,12 +195,12 @@ class Captured:
         ]
 
     def _is_in_place(self, plan: Plan, output: int) -> bool:
-        """Whether an output is written over the value that it follows."""
+        """Whether an output overwrites the value that it replaces."""
         position = self.in_place.get(output)
         return position is not None and plan.buffers[plan.outputs[output]].aliases == plan.inputs[position]
 
     def _written(self, plan: Plan) -> list[tuple[int, Holder]]:
-        """The inputs over whose values the new ones are written, and their holders."""
+        """The inputs whose memory is overwritten, with their holders."""
         found = []
         for output, position in self.in_place.items():
             holder = self.holders[position]
@@ -207,19 +209,20 @@ class Captured:
         return found
 
     def _changed(self, plan: Plan) -> list[tuple[Holder | int, int]]:
-        """What takes a new value that is not written over the old one, with the output."""
+        """The tensors that get a new value in new memory, with the output."""
         place = self.seen.place
         apart = [t for t in self.seen.assigned if not self._is_in_place(plan, place[id(t)])]
         return [(self._holder(t), place[id(t)]) for t in apart]
 
     def _copied_with_arguments(self) -> list[Tensor]:
-        """Those that the function made deep copies of, if there are several with an argument among them: whether the copies share
-        memory is up to those."""
+        """The tensors that the function deep-copied, if there are several with an argument among them: whether the copies share
+        memory depends on the arguments of each call.
+        """
         found = self._copied()
         return found if len(found) > 1 and any(id(t) in self._numbers for t in found) else []
 
     def _copied(self) -> list[Tensor]:
-        """The tensors from outside that the function made deep copies of, whether or not anything is left of these."""
+        """The tensors from outside that the function deep-copied, whether or not the copies still exist."""
         began, found = self.watch.began, dict[int, Tensor]()
         for t in self.watch.copied.values():
             storage = None if t._shared is None else t._shared.storage
@@ -230,8 +233,9 @@ class Captured:
         return list(found.values())
 
     def _captured(self) -> list[Tensor]:
-        """What an argument must not share memory with, unless it is captured itself: the tensors that the function changes,
-        and, where it changes an argument or its slots, all that it reads, or leaves anywhere."""
+        """The tensors with which an argument must not share memory unless it is captured itself: those that the function changes,
+        and, if it changes an argument or its slots, all that it reads or stores.
+        """
         holders = [self._holder(t) for t in self.seen.assigned]
         changed = [t for t, h in zip(self.seen.assigned, holders, strict=True) if not isinstance(h, int | GradSlot)]
         slots = (self._given(t) for t, _ in (*self.seen.gradients, *self.seen.flags))

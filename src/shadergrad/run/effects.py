@@ -1,4 +1,4 @@
-"""What a captured function leaves in places of Python, and each run leaves there anew."""
+"""Stores of a captured function into Python objects, which each run repeats."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .trees import containers_in, exchange, leaves_of, tensors_in
 
 
 class Outside:
-    """A container of the outside within one that is made anew."""
+    """Marks a container that existed before, inside a container that each call creates."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 class Given:
-    """A container among the arguments, by its number: each call is given another one."""
+    """Marks a container among the arguments, by number: each call gets another one."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 class Effect:
-    """What a run leaves in a place: a value, nothing (MISSING), or at the end of a list what is added to it.
+    """A store that each run repeats in a place: a value, a deletion (MISSING), or elements that are appended to a list.
 
-    is_fresh: the value is another one at each call, made by exchanging its tensors. holds_tensors: whether there are some in it.
+    is_fresh: each call makes a new value by replacing the tensors in it. holds_tensors: whether it contains tensors.
     """
 
     def __init__(self, container: Any, key: Any, value: Any, path: str, adds: bool) -> None:
@@ -38,7 +38,7 @@ class Effect:
         self.is_fresh = self.holds_tensors = False
 
     def do(self, value: Any, given: list[Any]) -> None:
-        """given: the containers among the arguments."""
+        """Repeat the store. given: the containers among the arguments."""
         if self.adds:
             self.container.extend(value)
         elif self.key is MISSING:
@@ -48,8 +48,9 @@ class Effect:
 
 
 def effects_of(snapshot: Snapshot, containers: list[tuple[Any, Any]], result: Any) -> tuple[list[Effect], Any]:
-    """What a function left in places, before that is undone, and its result, as each run makes them anew. containers: those
-    among its arguments, with what they held."""
+    """The stores of a function in places, collected before they are undone, and its result, as each run repeats them. containers: those
+    among its arguments, with their contents before.
+    """
     found: list[Effect] = []
     for container, before, path in snapshot.before.values():
         if isinstance(before, dict):
@@ -83,7 +84,7 @@ def _parts(held: Any) -> list[Any]:
 
 
 def in_outside(value: Any, containers: list[tuple[Any, Any]]) -> list[Tensor]:
-    """The tensors in containers of the outside, or among the arguments, within a value."""
+    """The tensors within a value that are in containers from outside, or among the arguments."""
     leaves = [leaf for _, leaf in leaves_of(value)]
     found = [leaf.value for leaf in leaves if isinstance(leaf, Outside)]
     found += [containers[leaf.number][0] for leaf in leaves if isinstance(leaf, Given)]
@@ -91,7 +92,7 @@ def in_outside(value: Any, containers: list[tuple[Any, Any]]) -> list[Tensor]:
 
 
 def _refilled(snapshot: Snapshot, container: Any, before: Any, path: str) -> Effect:
-    """The effect on a list, a deque or a set that has other elements."""
+    """The effect on a list, deque or set whose elements changed."""
     if isinstance(container, list | deque):
         added = appended(before, list(container), getattr(container, "maxlen", None))
         if added is not None:
@@ -103,8 +104,9 @@ def _refilled(snapshot: Snapshot, container: Any, before: Any, path: str) -> Eff
 
 
 def _with_outside_marked(snapshot: Snapshot, value: Any, made: dict[int, Any]) -> Any:
-    """A container that the function made, in which those that existed before are not to be copied. made: those that were met
-    became what, by id."""
+    """A copy of a container that the function made, in which containers that existed before are marked, so that runs do not copy them.
+    made: the copies of containers encountered so far, by id.
+    """
     if id(value) in snapshot.known:
         return Outside(value)
     if type(value) not in (list, tuple, dict) and id(value) not in made:

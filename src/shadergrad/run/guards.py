@@ -1,4 +1,4 @@
-"""What a capture rests on: of all that the function looked at, what must be there again, and what each call reads anew."""
+"""Guards of a capture: of all Python values that the function read, those that must be unchanged, and those that each call reads again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .watcher import Watcher
 
 
 def state_of(watcher: Watcher, effects: list[Effect], result: Any, given: list[Tensor]) -> PythonState:
-    """Guards and effects of the step. After undo. given: the arguments that the function had as they are."""
+    """The guards and effects of a step. Call it after undo. given: the arguments that the function got as they are."""
     snapshot = watcher.snapshot
     state = PythonState(effects, watcher.asks_which)
     state.keys = [
@@ -49,7 +49,7 @@ def state_of(watcher: Watcher, effects: list[Effect], result: Any, given: list[T
 
 
 def _guard_containers(state: PythonState, snapshot: Snapshot, effects: list[Effect]) -> None:
-    """Guard what was looked at as a whole, or asked for its length."""
+    """Guard the containers that were iterated as a whole, or whose length was read."""
     for container_id, path in snapshot.whole.items():
         container, before, _ = snapshot.before[container_id]
         own = [e for e in effects if e.container is container]
@@ -65,8 +65,9 @@ def _guard_containers(state: PythonState, snapshot: Snapshot, effects: list[Effe
 
 
 def _may_be_read_anew(watcher: Watcher, t: Tensor, stays: set[int]) -> bool:
-    """Whether the place of a tensor can be read at each call instead of the tensor. stays: the ids of tensors, and of
-    what they share, that the function hands out or keeps elsewhere."""
+    """Whether each call may read the place of a tensor instead of using the tensor. stays: the ids of tensors, and of
+    the objects that they share, which the function returns or stores elsewhere.
+    """
     node, ids = t._node, {id(t), id(t._cell())}
     if id(t) not in watcher.snapshot.alone or t.requires_grad or node.storage is None or node.owner is None:
         return False
@@ -78,7 +79,7 @@ def _may_be_read_anew(watcher: Watcher, t: Tensor, stays: set[int]) -> bool:
 
 
 def _is_guarded_by_its_module(trace: Trace, container: Any, key: Any, value: Any) -> bool:
-    """Whether a place is an attribute of a network's module that compares its settings itself."""
+    """Whether a place is an attribute of an nn.Module whose own guard compares it."""
     if not (isinstance(container, dict) and "_parameters" in container and "_modules" in container):
         return False
     is_seen = any(name == "_settings" and owner.__dict__ is container for owner, name, _ in trace.attributes.values())

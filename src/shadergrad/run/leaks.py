@@ -1,4 +1,4 @@
-"""Tensors of a capture that are still held somewhere when it is over, where no run could put another one."""
+"""Finds tensors of a capture that are still referenced after it, in objects where no run could replace them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..errors import CompileError
 
 
 def refuse_kept(watch: Trace, ours: list[Any]) -> None:
-    """Raise CompileError where something that is no place still holds a tensor of a capture that is over.
+    """Raise CompileError if anything but a place still references a tensor of a finished capture.
 
-    ours: those that the step itself keeps.
+    ours: the references of the step itself.
     """
     watch.forget()
     ours = [*ours, *(t._grad for t in ours if t._grad is not None)]

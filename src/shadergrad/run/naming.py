@@ -1,8 +1,8 @@
-"""Roles and names of what a captured function reads and writes, for its plan.
+"""Roles and names for the inputs and outputs of a captured function's plan.
 
-In: the trace of the capture. Out: a Label an input and an output. Arguments are named as the function names them, parameters
-and buffers as their module does (`0.weight`), optimizer state after its parameter (`exp_avg.0.weight`), other tensors by
-the variables that hold them, results by their path in what is returned.
+In: the trace of the capture. Out: a Label for each input and output. Arguments have the names of the function's parameters, parameters
+and buffers those of their module (`0.weight`), optimizer state those of its parameter (`exp_avg.0.weight`), other tensors those of
+the variables that hold them, results their path in the returned value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .trees import leaves_of, tensors_in
 
 
 def name_arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[int, str]:
-    """How the function calls the tensors in its arguments, by id: `x`, `batch[0]`, `options['a']`."""
+    """The names of the tensors in the function's arguments, by id: `x`, `batch[0]`, `options['a']`."""
     bound = _bound(function, args, kwargs)
     return {id(t): path for name, value in bound.items() for path, t in tensors_in(value, name)}
 
@@ -33,7 +33,7 @@ def _bound(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, An
 
 
 def describe_arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, str]:
-    """What a message says of each argument, by its name: the shape of a tensor, the value of anything else."""
+    """Descriptions of the arguments for messages, by name: the shape of a tensor, the value of anything else."""
     found = {}
     for name, value in _bound(function, args, kwargs).items():
         for path, leaf in leaves_of(value, name):
@@ -42,7 +42,7 @@ def describe_arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> 
 
 
 def variables_of(function: Callable[..., Any]) -> dict[int, str]:
-    """What the names in a function's text stand for, and the attributes of the object whose method it is, by id."""
+    """The objects to which the names in a function's code refer, and the attributes of the object whose method it is, by id."""
     found = {id(value): name for name, value in getattr(getattr(function, "__self__", None), "__dict__", {}).items()}
     function = inspect.unwrap(getattr(function, "__func__", function))
     if not inspect.isfunction(function):
@@ -79,14 +79,14 @@ class Names:
             self._know(generator.key, "constant", "key")
 
     def of(self, tensor: Tensor, changes: bool = False) -> Label:
-        """The label of a captured tensor; its name is empty where nothing names it. A constant that changes is state."""
+        """The label of a captured tensor, with an empty name if no variable refers to it. A constant that changes is state."""
         label = self._by_storage.get(id(resolve(tensor._node).storage))
         if label is None:
             label = Label("parameter" if tensor.requires_grad else "constant", self.variables.get(id(tensor), ""))
         return Label("state", label.name) if changes and label.role == "constant" else label
 
     def of_gradient(self, tensor: Tensor) -> Label:
-        """The label of what is in a tensor's .grad."""
+        """The label of the gradient in a tensor's .grad."""
         name = self.of(tensor).name
         return Label("state", f"grad.{name}" if name else "grad")
 
@@ -96,20 +96,20 @@ class Names:
             self._by_storage.setdefault(id(storage), Label(role, name))
 
     def _prefixed(self, owners: list[Any]) -> Iterator[tuple[str, Any]]:
-        """Modules or optimizers with what distinguishes their names: nothing where there is one, else its variable or type."""
+        """Modules or optimizers with a prefix for their names: empty if there is one, else its variable or type."""
         for owner in owners:
             yield "" if len(owners) == 1 else self.variables.get(id(owner), type(owner).__name__), owner
 
 
 def _outermost(modules: Iterable[Any]) -> list[Any]:
-    """Those with tensors that lie in no other."""
+    """The modules with tensors that are not submodules of another."""
     found = [m for m in modules if next(m.parameters(), None) is not None or next(m.buffers(), None) is not None]
     inner = {id(below) for m in found for below in m.modules() if below is not m}
     return [m for m in found if id(m) not in inner]
 
 
 def distinct(labels: Iterable[Label]) -> list[Label]:
-    """The labels, with numbers where names are missing or stand twice: `constant0`, `step (2)`."""
+    """The labels, with numbers where names are missing or not unique: `constant0`, `step (2)`."""
     seen: set[Label] = set()
     missing: dict[Role, int] = {}
     result = []

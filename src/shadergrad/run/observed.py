@@ -1,4 +1,4 @@
-"""What a function did to tensors, read off before its doings are undone: values, gradients, flags, views, random numbers."""
+"""Collects a function's changes of tensors before they are undone: values, gradients, flags, views, random numbers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .trees import tensors_in
 
 
 class Observed:
-    """What a function did, read off before its doings are undone; after that they are.
+    """The actions of a captured function, collected before they are undone; afterwards they are undone.
 
-    assigned: tensors of the outside that it gave another value; before: the nodes that they had, by id. flags: those whose
-    requires_grad it set, with what it is now.
-    gradients: (tensor, what it left in its .grad) for each slot of the outside in which there was something else. own_gradients:
-    the same for the tensors that it made and that outlive it.
-    entering: the gradients that were there before, by id, that no place but their slot leads to.
-    outputs: the tensors whose values a run must give, each once; place: where they are among them, by id.
-    draws: the random numbers that it drew.
-    left: what it returned, and what it left in places of Python; marks: what its tensors, and gradients, are; alone: the
-    gradients that it made, by id, which are in one slot and nowhere else. paths: where tensors are in the result, by id.
+    assigned: tensors from outside that got another value; before: the nodes that they had, by id. flags: those whose
+    requires_grad was set, with the present value.
+    gradients: (tensor, the new content of its .grad) for each slot from outside whose content changed. own_gradients:
+    the same for tensors that the function made and that outlive it.
+    entering: the gradients that existed before, by id, to which only their slot refers.
+    outputs: the tensors whose values a run must compute, each once; place: their positions among them, by id.
+    draws: the random numbers that were drawn.
+    left: the result, and the stores in Python places; marks: descriptions of their tensors and gradients; alone: the
+    gradients that the function made, by id, to which only one slot refers. paths: positions of tensors in the result, by id.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Observed:
         given: list[Tensor],
         shown: list[Tensor],
     ) -> None:
-        """given: the tensors among the arguments. shown: those in containers of before that the function returned."""
+        """given: the tensors among the arguments. shown: those in containers that existed before and that the function returned."""
         self._began = watch.began
         candidates = _touched(watch)
         self.gradients = [  # one that is put back was taken from its slot; what was there, and came from elsewhere, is set anew
@@ -108,8 +108,9 @@ class Observed:
     def _views(
         self, watch: Trace, returned: list[Tensor], arguments: dict[int, int]
     ) -> dict[int, tuple[Tensor | int, Path | None, bool]]:
-        """What each returned tensor is a view of, by id: an argument by number, a tensor of the outside, or one that was
-        made; through which path, None where it is that itself; and whether it has a history of its own."""
+        """What each returned tensor is a view of, by id: an argument by number, a tensor from outside, or a new one;
+        the path of the view, None if it is that tensor itself; and whether it has its own history.
+        """
         alike: dict[int, set[int]] = {}
         for t in returned:
             if t._shared is not None:
@@ -134,7 +135,7 @@ class Observed:
         return found
 
     def _is_seen(self, t: Tensor, storage: SharedStorage, alike: dict[int, set[int]], watch: Trace) -> bool:
-        """Whether the memory shows elsewhere, too, or twice in one tensor."""
+        """Whether the memory is shared with another tensor, or occurs twice in one."""
         return storage.origin <= watch.began or len(alike[id(storage)]) > 1 or overlaps(t._node.shape, t._strides()[0])
 
     def _marks(self, views: dict[int, tuple[Tensor | int, Path | None, bool]]) -> dict[int, Mark]:
@@ -149,8 +150,9 @@ class Observed:
 
 
 def _entering(watch: Trace, elsewhere: set[int]) -> dict[int, GradSlot]:
-    """The gradients that were there before the function ran, by id, that no place but one slot leads to: whatever is in the
-    slot stands for them in later calls. elsewhere: ids of tensors to which something else leads."""
+    """The gradients that existed before the function ran, by id, to which only one slot refers: in later calls the present
+    content of the slot takes their place. elsewhere: ids of tensors with other references.
+    """
     owners = {id(t): t for t, _ in (*watch.grads.values(), *watch.grad_reads.values()) if t._grad is not None}
     held = Counter(id(t._grad) for t in owners.values())
     alone = (t for t in owners.values() if held[id(t._grad)] == 1 and id(t._grad) not in elsewhere)
@@ -158,7 +160,7 @@ def _entering(watch: Trace, elsewhere: set[int]) -> dict[int, GradSlot]:
 
 
 def _own_gradients(handed: list[tuple[str, Tensor]], began: int) -> list[tuple[str, Tensor, Tensor]]:
-    """What is in .grad of the tensors that a function made and hands out, and of these in turn: path and tensor, gradient."""
+    """The gradients of tensors that a function made and returns or stores, and their gradients in turn: (path and tensor, gradient)."""
     found: dict[int, tuple[str, Tensor, Tensor]] = {}
     left = list(reversed(handed))
     while left:
@@ -170,7 +172,7 @@ def _own_gradients(handed: list[tuple[str, Tensor]], began: int) -> list[tuple[s
 
 
 def _touched(watch: Trace) -> list[Tensor]:
-    """Tensors of the outside that show what may have another value now, each once."""
+    """Tensors from outside that show memory whose value may have changed, each once."""
     found: dict[int, Tensor] = {}
     for thing, _ in list(watch.before.values()):
         if isinstance(thing, Tensor) and thing._serial <= watch.began:
@@ -182,7 +184,7 @@ def _touched(watch: Trace) -> list[Tensor]:
 
 
 def _is_changed(t: Tensor, value: Node) -> bool:
-    """Whether a tensor, now as before the function ran, had another value at its end."""
+    """Whether the function changed the value of a tensor, which now has its old value again."""
     before = t._node
     if resolve(value) is resolve(before):
         return False
@@ -190,7 +192,7 @@ def _is_changed(t: Tensor, value: Node) -> bool:
 
 
 def _is_flagged(before: Node, value: Node) -> bool:
-    """Whether requires_grad of a leaf was set. What has got a history is none: no value keeps it when the step is over."""
+    """Whether requires_grad of a leaf was set. A tensor that got a history does not count: no value keeps a history after the step."""
     return before.requires_grad != value.requires_grad and isinstance(
         (value if value.requires_grad else before).primitive, Variable
     )

@@ -1,4 +1,4 @@
-"""Whose value a captured node is, and the tensors with histories that nodes lead back to."""
+"""Finds the tensor to which a captured node's value belongs, and the tensors with histories from which a node is computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..tensor.storage import Storage as SharedStorage
 def shown_by(node: Node, began: int) -> Tensor | None:
     """The tensor whose value a captured node is, if there is one.
 
-    Sharing that began in the capture has been undone: then it is the tensor that was shared first.
+    Sharing that began during the capture has been undone; then it is the tensor that was shared first.
     """
     owner = None if node.owner is None else node.owner()
     tensor = None
@@ -29,7 +29,7 @@ def shown_by(node: Node, began: int) -> Tensor | None:
 
 
 def shows(tensor: Tensor, node: Node) -> bool:
-    """Whether a node is the value of a tensor: that of a view also where its history was used up, which it follows anew."""
+    """Whether a node is the value of a tensor; also if the tensor is a view whose history was freed and which is derived again."""
     shared = tensor._shared
     if shared is not None and tensor._seen == shared.storage.version and resolve(tensor._current) is resolve(node):
         return True
@@ -37,10 +37,10 @@ def shows(tensor: Tensor, node: Node) -> bool:
 
 
 def read_with_history(ends: Sequence[Node], made: Sequence[Node], known: Sequence[Tensor], began: int) -> list[Tensor]:
-    """The tensors of before, but for the `known` ones, that nodes depend on with gradients; what these were made of is not looked at.
-    made: what was recorded since; began: since then tensors have higher serial numbers.
+    """The tensors from before, except the `known` ones, on which nodes depend with gradients; their own histories are not followed.
+    made: the nodes recorded since; began: tensors made since then have higher serial numbers.
 
-    Raises CompileError where the value that was read is no tensor's any more.
+    Raises CompileError if no tensor has the value any more.
     """
     ours = {id(n) for n in made}
     over = {id(t) for t in known}

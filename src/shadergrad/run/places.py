@@ -1,8 +1,8 @@
-"""Places where Python keeps values: what lies there, whether that is what lay there before, and how to put it back.
+"""Places, the locations where Python keeps values: reading, comparing and restoring their contents.
 
-A place is a container and a key: a namespace or an object's attributes (their dicts) and a name, a dict and a key, a
-list and an index, a variable of a function around (its cell), an attribute in a slot. What lies in it is compared as a
-program could tell: plain values by value and type, everything else by identity.
+A place is a container and a key: a namespace or an object's `__dict__` and a name, a dict and a key, a list and an index, the cell of
+a closure variable, an attribute in a slot. Contents are compared as a program could distinguish them: plain values by value and type,
+all others by identity.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from ..tensor import Tensor
 
 MISSING = type("Missing", (), {"__repr__": lambda self: "nothing"})()
-LARGEST = 1000  # elements that are compared; of what has more, the number alone
+LARGEST = 1000  # elements that are compared; of larger containers only the length
 
 
 class Slots:
@@ -44,7 +44,7 @@ class ClassAttributes:
 
 
 def held(container: Any, key: Any) -> Any:
-    """What lies in a place; MISSING where nothing does."""
+    """The content of a place; MISSING if it is empty."""
     if isinstance(container, dict):
         return dict.get(container, key, MISSING)
     if isinstance(container, ClassAttributes):
@@ -63,7 +63,7 @@ def held(container: Any, key: Any) -> Any:
 
 
 def put(container: Any, key: Any, value: Any) -> None:
-    """Lay something into a place; MISSING: take out what is there."""
+    """Store a value in a place; MISSING removes its content."""
     if isinstance(container, CellType):
         if value is MISSING:
             del container.cell_contents
@@ -89,7 +89,7 @@ def put(container: Any, key: Any, value: Any) -> None:
 
 
 def contents(container: Any) -> Any:
-    """A copy of all that a container holds."""
+    """A copy of a container's contents."""
     if isinstance(container, CellType):
         return {"": held(container, "")}
     if isinstance(container, Slots):
@@ -102,12 +102,12 @@ def contents(container: Any) -> Any:
 
 
 def keys_of(container: Any) -> Any:
-    """Which places there are in a container: the keys of a dict in their order, else how many."""
+    """The places in a container: the keys of a dict in order, else the number of elements."""
     return list(container) if isinstance(container, dict) else len(container)
 
 
 def refill(container: Any, items: Any) -> None:
-    """Let a list, a deque, a set, a dict or a dataclass hold something else."""
+    """Replace the contents of a list, deque, set, dict or dataclass."""
     if isinstance(container, list):
         container[:] = items
     elif not isinstance(container, deque | set | dict):
@@ -119,7 +119,7 @@ def refill(container: Any, items: Any) -> None:
 
 
 def appended(before: list[Any], after: list[Any], most: int | None) -> list[Any] | None:
-    """What was added at the end, if nothing else was done; most: of elements, that the container keeps."""
+    """The elements that were appended, if nothing else changed; most: the maximal length of the container."""
     added = len(after) - len(before)
     if most is not None and len(after) == most:  # the first ones may have fallen out
         for kept in range(min(len(before), most), -1, -1):
@@ -130,7 +130,7 @@ def appended(before: list[Any], after: list[Any], most: int | None) -> list[Any]
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether a program cannot tell two values apart; of what is not plain, whether they are one."""
+    """Whether a program cannot distinguish two values; for values that are not plain, whether they are identical."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -149,12 +149,12 @@ def same(a: Any, b: Any) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is compared by what it is."""
+    """Whether a value is compared by type and value."""
     return value is None or isinstance(value, bool | int | float | str | bytes | complex | np.generic)
 
 
 def same_contents(container: Any, items: Any) -> bool:
-    """Whether a container holds what it held."""
+    """Whether a container has the same contents as before."""
     if len(container) != len(items):
         return False
     if len(items) > LARGEST:
@@ -167,8 +167,9 @@ def same_contents(container: Any, items: Any) -> bool:
 
 
 def differences(container: Any, before: dict[Any, Any], asked: dict[int, Any]) -> Iterator[tuple[Any, Any]]:
-    """The keys whose places hold something else than before, with what they hold. asked: values, by id, that an equal one is
-    told apart from."""
+    """The keys whose places have other contents than before, with these. asked: values, by id, which the program compared by identity, so that
+    an equal one is different.
+    """
     now = contents(container) if not isinstance(container, dict) else container
     for key, old in before.items():
         new = now.get(key, MISSING)
@@ -179,7 +180,7 @@ def differences(container: Any, before: dict[Any, Any], asked: dict[int, Any]) -
 
 
 def elements(value: Any) -> Iterator[Any]:
-    """What lies in a container, if it is one."""
+    """The elements of a value, if it is a container."""
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list | tuple | set | frozenset | deque):
@@ -187,7 +188,7 @@ def elements(value: Any) -> Iterator[Any]:
 
 
 def shown(value: Any) -> str:
-    """A value in a message."""
+    """A value as text for a message."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value._node.shape)}"
     text = repr(value) if is_plain(value) or isinstance(value, tuple) else f"a {type(value).__name__}"

@@ -1,6 +1,6 @@
-"""A step for another runner, say a page: its plan, and the values that it reads and changes, by role and name.
+"""A step for another runner, such as a web page: its plan, and the values that it reads and changes, by role and name.
 
-In: a capture compiled within WebGPU's default limits. Out: plain data; and values that came back, into the tensors that hold
+In: a capture compiled within WebGPU's default limits. Out: plain data. Values that come back are written into the tensors that hold
 them. The guard is tests/device/test_portable_steps.py.
 """
 
@@ -22,15 +22,15 @@ from .replay import GradSlot, Replay
 State = dict[tuple[str, str], np.ndarray]  # by role and name
 Known = dict[int, Label]  # labels of values, by the identity of their memory
 
-TRAINING_FLAG = "_training"  # what train() and eval() leave in modules; the plan has it in its kernels
-FORMAT = 1  # of the document for other runners
-MOST_NAMES = 8  # in an error
+TRAINING_FLAG = "_training"  # set by train() and eval(); the kernels of the plan depend on it
+FORMAT = 1  # version of the document for other runners
+MOST_NAMES = 8  # listed in an error
 
 
 class PortableStep:
-    """What `CompiledStep.portable` gives.
+    """The result of `CompiledStep.portable`.
 
-    plan: for WebGPU's default limits. arguments: the example's, by name.
+    plan: for WebGPU's default limits. arguments: those of the example call, by name.
     """
 
     def __init__(
@@ -41,8 +41,9 @@ class PortableStep:
         on_gpu: bool = True,
         operations: Sequence[Any] = (),
     ) -> None:
-        """on_gpu: whether the runner is a page, which lacks some dtypes, and is to do all that a call does. operations: those that
-        the plan names, which are found while someone holds them."""
+        """on_gpu: whether the runner is a page's GPU, which lacks some dtypes, and must repeat all effects of a call. operations: those to which the
+        plan refers; they are found while this object references them.
+        """
         self._operations = tuple(operations)
         _refuse_python(replay, on_gpu)
         self.plan: Plan = replay.plan
@@ -65,8 +66,9 @@ class PortableStep:
                 )
 
     def to_json(self, state: str | None = None) -> str:
-        """The document that other runners read: the plan, what faults are told as, the keys `role/name` of the weights, and the
-        name of a file with the state."""
+        """The document that other runners read: the plan, the texts of faults, the keys `role/name` of the weights, and the
+        name of a file with the state.
+        """
         weights = ["/".join(label) for label in self.weights]
         head = json.dumps({"format": FORMAT, "state": state, "weights": weights, "faults": FAULTS})
         return f'{head[:-1]}, "plan": {self.plan.to_json()}}}'
@@ -78,17 +80,18 @@ class PortableStep:
 
     @property
     def weights(self) -> list[Label]:
-        """What of the state is parameters and buffers of modules, under the names that it has there."""
+        """The part of the state that is parameters and buffers of modules, under their own names."""
         return [Label(s.role, s.name) for s, holder in self._inputs() if id(holder) in self._in_modules]
 
     @property
     def outputs(self) -> list[Label]:
-        """What each output of the plan is."""
+        """The role and name of each output of the plan."""
         return [Label(self.plan.buffers[row].role, self.plan.buffers[row].name) for row in self.plan.outputs]
 
     def share(self, known: Known, name: str) -> None:
-        """Call values as other steps do that are to share them; what is called alike and is another value is called
-        `name.label`. known: of those steps; those of this one are added."""
+        """Rename values as other steps that share them do. A value whose name another value has already becomes `name.label`.
+        known: the names of those steps; this step's are added.
+        """
         labels: list[Label] = []
         taken = set(known.values())
         for spec, holder in self._inputs():
@@ -128,13 +131,13 @@ class PortableStep:
             generator.adopt()
 
     def _tell_optimizers(self, tensor: Tensor, value: np.ndarray) -> None:
-        """A learning rate is in its group, too."""
+        """Copy learning rates to the optimizers' groups, too."""
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group.adopt(tensor, value)
 
     def held(self, role: str = "") -> Iterator[tuple[int, str, np.ndarray]]:
-        """Row, name and value of each input, in order; role: of those alone that have it."""
+        """Row, name and value of each input, in order; role: only those with this role."""
         self._draws.ready()
         for row, (spec, holder) in zip(self.plan.inputs, self._inputs(), strict=True):
             if role in ("", spec.role):
@@ -161,7 +164,7 @@ def _differences(wanted: Mapping[tuple[str, str], BufferSpec], given: State) -> 
 
 
 def _refuse_python(replay: Replay, all_of_it: bool) -> None:
-    """What a run would do in Python, another runner would not. all_of_it: also what holds no tensor, such as a cache."""
+    """Refuse effects on Python objects, which another runner could not repeat. all_of_it: also those without tensors, such as a cache."""
     effects = (e for e in replay.python.effects if e.key != TRAINING_FLAG)
     left = [e.path for e in effects if all_of_it or e.holds_tensors]
     if left:

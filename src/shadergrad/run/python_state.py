@@ -1,9 +1,8 @@
-"""Python state of a compiled step: what its function found outside of tensors, and leaves there.
+"""The Python state of a compiled step: values other than tensors that its function reads and stores.
 
-While a function is captured, the watcher notes what it reads in places of Python (watcher.py). What lay there becomes a
-guard: a call for which it is something else captures anew. What the function left in places becomes an effect: each run
-does it again, with the tensors of that run. A tensor that a place held before and that the function puts another one into is an
-input of the step, read from there at each call.
+While a function is captured, the watcher records its reads from places (watcher.py). The contents become guards: a call that finds
+other values causes a recompilation. Stores become effects: each run repeats them, with its own tensors. If a place held a tensor, and
+the function stores another one there, the first is an input of the step, read from there at each call.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from .trees import exchange, tensors_in
 
 
 def form_of(value: Any) -> Any:
-    """What another value must agree in to take the place of one with tensors."""
+    """The properties in which another value must agree to replace one with tensors."""
     return exchange(value, Tensor, lambda t: (t._node.shape, t._node.dtype, t._node.device))
 
 
 class PlaceSlot:
-    """A tensor in a place, whichever is there now. number: among the tensors in it."""
+    """The tensor that is in a place at the time of a call. number: its position among the tensors in the place."""
 
     def __init__(self, container: Any, key: Any, number: int, tensor: Tensor, path: str) -> None:
         self.container, self.key, self.number, self.path = container, key, number, path
@@ -71,7 +70,7 @@ class PythonState:
         )
 
     def settle(self) -> None:
-        """Sort the guards by how they are looked up."""
+        """Sort the guards by kind of look-up."""
         for container, key, value, _ in self.places:
             if isinstance(container, ClassAttributes) or (
                 isinstance(container, dict) and type(container).get is dict.get
@@ -83,14 +82,14 @@ class PythonState:
                 self._others.append((container, key, value))
 
     def forget(self) -> None:
-        """Let go of the tensors of the capture."""
+        """Release the tensors of the capture."""
         for effect in self.fresh:
             effect.value = None
         for slot in self.slots:
             slot.first = None
 
     def met(self) -> list[Tensor]:
-        """The tensors that it found in places which must stay as they are, and as keys."""
+        """The tensors in places that must stay the same, and those that are dict keys."""
         whole = (v for _, items, _ in self.whole for v in (items.values() if isinstance(items, dict) else items))
         found = [
             t for v in (*(value for _, _, value, _ in (*self.places, *self.exact)), *whole) for t in tensors_within(v)
@@ -98,7 +97,7 @@ class PythonState:
         return [*found, *self.keys]
 
     def met_anew(self, tensors: list[Tensor]) -> set[int]:
-        """Which of some tensors, by number, are in places that are read at each call, where the function may ask."""
+        """The numbers of the given tensors that are in places which each call reads, if the function may compare identities."""
         if not (self.asks_which and self.slots):
             return set()
         found = {id(slot.tensor) for slot in self.slots}
@@ -106,12 +105,13 @@ class PythonState:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the function found nothing of Python that could be otherwise."""
+        """Whether the function read no Python state that could change."""
         return not (self.places or self.exact or self.whole or self.lengths or self.slots)
 
     def holds(self, changed: list[Tensor], met: set[int], arguments: list[Tensor]) -> bool:
-        """Whether Python is as the function found it. changed: tensors that it changes; met: ids of those that it may ask
-        another one to be."""
+        """Whether the Python state is as the function found it. changed: tensors that it changes; met: ids of tensors whose identity it
+        may compare.
+        """
         for get, key, value in self._dicts:
             found = get(key, MISSING)
             if found is not value and not same(found, value):
@@ -146,7 +146,7 @@ class PythonState:
         return not any(t._shared is not None or t.requires_grad or any(t is c for c in changed) for t in found)
 
     def broken(self) -> str:
-        """What is not as the function found it, in words; "" where all is."""
+        """The first changed guard, in words; "" if all hold."""
         own = {(id(e.container), e.key) for e in self.effects}
         for container, key, value, path in self.places:
             found = held(container, key)
@@ -179,11 +179,11 @@ class PythonState:
         return ""
 
     def values(self) -> list[Any]:
-        """What places get anew at each run, with tensors of the capture."""
+        """The new values that each run stores in places, with tensors of the capture."""
         return [e.value for e in self.fresh]
 
     def do(self, values: list[Any], given: list[Any]) -> None:
-        """Leave in places what the function left there. values: of `fresh`; given: the containers among the arguments."""
+        """Repeat the function's stores. values: of `fresh`; given: the containers among the arguments."""
         new = iter(values)
         for effect in self.effects:
             effect.do(next(new) if effect.is_fresh else effect.value, given)

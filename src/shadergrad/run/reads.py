@@ -1,7 +1,7 @@
-"""What a function's code reads of Python: names, attributes and items, as chains, and where in the code each begins.
+"""Finds the reads in a function's bytecode: chains of names, attributes and items, and the instruction at which each begins.
 
-In: a code object. Out: Reads by the offset of the instruction before which they can be looked up. Nothing is run: the
-instructions are followed with a stack of what is known of each operand; where they do not tell, a chain ends.
+In: a code object. Out: Reads by the offset of the instruction before which they can be looked up. Nothing is executed: an abstract
+interpretation follows the stack, with what is known of each operand. If an operand is unknown, the chain ends.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ..cpython import Instruction, instructions_of
 TARGET, STORE, ALIAS, WHICH, CALL, VALUE = range(6)
 # it is replaced, something is put into it, it is given a name, it is asked which object it is, its method is called, anything else
 
-OF_ONE = {"vars": "__dict__", "len": "__len__", "type": "__class__"}  # functions of one argument that read this of it
+OF_ONE = {"vars": "__dict__", "len": "__len__", "type": "__class__"}  # functions, and the attribute that they read
 LOADS = ("global", "free", "local", "attribute", "constant", "other")  # kinds of instructions that may load a name
 
 
 @dataclass(frozen=True)
 class Read:
     """A chain: a root, then attributes ("attribute", name) and items ("item", key), or ("attribute at", Read) and
-    ("item at", Read) where the code computes which.
+    ("item at", Read) if the name or key is computed.
 
-    root: global, free (a variable of a function around), local, or result (of the call that has just returned).
+    root: global, free (a closure variable), local, or result (of the call that has just returned).
     """
 
     root: str
@@ -38,13 +38,13 @@ class Read:
 
 
 def written(step: tuple[str, Any]) -> str:
-    """A step as Python writes it."""
+    """A step of a chain as Python source."""
     kind, key = step
     return f".{key}" if kind.startswith("attribute") else f"[{key!r}]" if kind == "item" else f"[{key}]"
 
 
 class _Operand:
-    """Something on the stack: a chain that begins at an offset, a constant, or unknown."""
+    """An entry of the abstract stack: a chain that begins at an offset, a constant, or unknown."""
 
     def __init__(self, offset: int = -1, root: str = "", name: str = "", steps: Any = (), constant: Any = None) -> None:
         self.offset, self.root, self.name, self.steps, self.constant = offset, root, name, steps, constant
@@ -64,7 +64,7 @@ class _Operand:
 
 
 def reads_of(code: CodeType) -> dict[int, tuple[Read, ...]]:
-    """The chains of a code object, by the offset of the instruction after that which loads their root."""
+    """The chains of a code object, by the offset of the instruction after the one that loads their root."""
     follower = _Follower()
     for instruction in instructions_of(code):
         follower.follow(instruction)
@@ -79,7 +79,7 @@ def reads_of(code: CodeType) -> dict[int, tuple[Read, ...]]:
 
 
 def asks_which(code: CodeType) -> bool:
-    """Whether code may ask which object something is, and not what value it has: `is` beside no constant, `in`, id()."""
+    """Whether code may compare identities instead of values: `is` with a non-constant, `in`, id()."""
     before = ""
     for i in instructions_of(code):
         if i.kind == "contains" or (i.kind == "identity" and before != "constant"):
@@ -115,7 +115,7 @@ class _Follower:
         self.push(_Operand(offset, root, name))
 
     def follow(self, i: Instruction) -> None:
-        """One instruction."""
+        """Interpret one instruction."""
         if i.is_target:
             self.forget()
         match i.kind:
@@ -160,7 +160,7 @@ class _Follower:
                 self.store(i)
 
     def store(self, i: Instruction) -> None:
-        """Something is put into a place, or taken out of it; of all else it is not known what becomes of the stack."""
+        """Interpret an instruction that stores or deletes. After any other unknown instruction the stack is unknown."""
         what, _, where = i.kind.partition(" ")
         if where == "attribute":
             self.pop(STORE)
@@ -181,7 +181,7 @@ class _Follower:
         self.push(owner.then("attribute", name) if owner.root else _Operand())
 
     def call(self, count: int, following: int) -> None:
-        """A call with that many arguments; of getattr, hasattr and those of OF_ONE it is known what they read."""
+        """Interpret a call with that many arguments. The reads of getattr, hasattr and the functions in OF_ONE are known."""
         found = self.stack[-count:] if 0 < count < len(self.stack) else []
         functions = {o.name for o in self.stack[-count - 2 : -count] if o.root == "global" and not o.steps}
         owner = found[0] if found else _Operand()

@@ -1,4 +1,4 @@
-"""What a function must not leave behind when its capture ends, each refused in words."""
+"""The errors for state that a captured function must not leave behind."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from ..graph.node import Node
 from ..tensor import Tensor
 from .trees import leaves_of, tensors_in
 
-OF_BUFFERS = {"persistent"}  # which nn.Buffer sets itself
+OF_BUFFERS = {"persistent"}  # attributes that nn.Buffer sets itself
 
 
 def refuse_marks(before: list[dict[str, Any]], given: list[Tensor], result: Any, left: Any, began: int) -> None:
-    """Raises CompileError where the function set attributes of a program's own on an argument, or on a tensor that it made and that
-    outlives it: a later call would make it without them."""
+    """Raises CompileError if the function set custom attributes on an argument, or on a new tensor that
+    outlives it: a later call would not set them.
+    """
     changed = {n for was, t in zip(before, given, strict=True) for n in was.keys() ^ t.__dict__.keys()}
     changed |= {
         n for was, t in zip(before, given, strict=True) for n in was if n in t.__dict__ and t.__dict__[n] is not was[n]
@@ -33,7 +34,7 @@ def refuse_marks(before: list[dict[str, Any]], given: list[Tensor], result: Any,
 
 
 def refuse_hooks(watch: Trace, stand_ins: dict[int, Tensor]) -> None:
-    """A hook that a function leaves on a tensor would be there once, and not once more after every call."""
+    """Refuse hooks that a function leaves on a tensor: replays would not register further ones."""
     own = {id(t) for t in stand_ins.values()}
     left = (t for t, ids, *_ in watch.hooks.values() if id(t) not in own and t._hook_ids != ids)
     is_left = any(t._serial <= watch.began for t in left)
@@ -45,7 +46,7 @@ def refuse_hooks(watch: Trace, stand_ins: dict[int, Tensor]) -> None:
 
 
 def refuse_lost_histories(left: list[tuple[str, Tensor]], values: dict[int, Node]) -> None:
-    """A tensor that a function stores, or changes, would have its value after a replay, and no history."""
+    """Refuse stored or changed tensors with a history: after a replay they would have their value, but no history."""
     for path, t in left:
         node = values[id(t)]
         if node.requires_grad and not isinstance(node.primitive, Variable):
@@ -56,7 +57,7 @@ def refuse_lost_histories(left: list[tuple[str, Tensor]], values: dict[int, Node
 
 
 def refuse_given_away(watch: Trace, returned: list[Tensor]) -> None:
-    """A tensor whose memory another one took, `p.data = t`, would have memory of its own after a replay."""
+    """Refuse a tensor whose memory was given to another (`p.data = t`): after a replay it would have memory of its own."""
     cells = {id(cell) for r in watch.given_away if (cell := r()) is not None}
     if any(id(t) in cells or (t._shared is not None and id(t._shared.storage) in cells) for t in returned):
         raise CompileError(
@@ -66,7 +67,7 @@ def refuse_given_away(watch: Trace, returned: list[Tensor]) -> None:
 
 
 def refuse_hidden_tensors(result: Any, where: str) -> None:
-    """A tensor in an object of another kind would keep the value of the first call for ever."""
+    """Refuse tensors in objects of other kinds, which would keep the value of the first call for ever."""
     for path, leaf in leaves_of(result, where):
         within = leaf if isinstance(leaf, set | frozenset) else getattr(leaf, "__dict__", {}).values()
         if not isinstance(leaf, Tensor) and any(isinstance(v, Tensor) and v._node.storage is None for v in within):

@@ -1,7 +1,7 @@
-"""What a call of a captured function does: bind the values, run the program, hand out what it made.
+"""A call of a captured function: binds the values, runs the program, returns the results.
 
-In: the arguments' tensors. Out: the function's result. Parameters and optimizer state are overwritten in place, so what
-was recorded against their present value is computed first.
+In: the arguments' tensors. Out: the function's result. Parameters and optimizer state are overwritten in place, so pending operations
+that use their present values are computed first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .python_state import PlaceSlot, PythonState
 from .trees import containers_in, exchange
 
 NO_VALUE = object()  # in place of a storage, until a run gives one
-STORAGE_HOLDERS = 2  # of a gradient's storage: its node and `into`
+STORAGE_HOLDERS = 2  # references to a gradient's storage: its node and `into`
 FLAGS = {
     "version": "a hyperparameter of {} changed",
     "_training": "the training flag of {} changed",
@@ -38,13 +38,13 @@ FLAGS = {
     "_held_state": "the state of {} holds other tensors",
     "_step_hooks": "the hooks of {} changed",
 }
-NODE_HOLDERS = 1  # of a gradient's node: its tensor
+NODE_HOLDERS = 1  # references to a gradient's node: its tensor
 MINE = 1 + cpython.ASKING  # references to a tensor's node: the tensor's
-IN_USE = 2 + cpython.ASKING  # to its memory: the node's and that of the list of inputs
+IN_USE = 2 + cpython.ASKING  # references to its memory: the node's and that of the list of inputs
 
 
 class GradSlot:
-    """The .grad of a tensor, whatever is in it now."""
+    """The .grad slot of a tensor, with its content at the time of a call."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -54,8 +54,9 @@ class GradSlot:
         return self.tensor._grad is None
 
     def holds(self, none: bool, same: Tensor | None, met: set[int]) -> bool:
-        """Whether there is nothing in it, where there was nothing; else the tensor that it must be, or any but those `met`,
-        by id, that the function may ask it to be."""
+        """Whether the slot is empty if it was empty; else whether it holds the required tensor, or any tensor but those `met`,
+        by id, whose identity the function may compare.
+        """
         found = self.tensor._grad
         return (found is None) is none and (id(found) not in met if same is None else found is same)
 
@@ -73,9 +74,9 @@ Holder = Tensor | GradSlot | PlaceSlot
 
 
 class KeptGradient:
-    """A gradient that a compiled step puts into owner.grad, and whose memory the next run may write again.
+    """A gradient that a compiled step stores in owner.grad, and whose memory the next run may overwrite.
 
-    That is safe while nobody but us and owner.grad holds the tensor or its storage, which reference counts tell.
+    This is safe while only this object and owner.grad reference the tensor or its storage, which reference counts tell.
     """
 
     __slots__ = ("output", "owner", "tensor")
@@ -95,12 +96,12 @@ class KeptGradient:
         )
 
     def renew(self) -> None:
-        """Leave the tensor to whoever holds it."""
+        """Leave the tensor to its other owners, and use a new one."""
         self.tensor = Tensor._of(_without_value(self.tensor._current))
 
 
 class Fresh:
-    """An output of the program that becomes a tensor of its own."""
+    """An output of the program that becomes a new tensor."""
 
     __slots__ = ("device", "dtype", "output", "primitive", "shape")
 
@@ -113,11 +114,11 @@ class Fresh:
 
 
 class Mark:
-    """The place of a tensor within a result: what it is a view of, through which path.
+    """Describes a tensor within a result: what it is a view of, and the path of the view.
 
-    source: an output, the number of an argument, a gradient that was there before, or a tensor of the outside. path: None
-    where it is that tensor itself. is_alias: a detached one, which gets no history when that does. leaf: its class, where it is
-    a leaf that requires grad, which has no history to lose.
+    source: an output, the number of an argument, a gradient from before, or a tensor from outside. path: None
+    if it is that tensor itself. is_alias: a detached alias, which gets no history when the source does. leaf: its class, if it is
+    a leaf that requires grad.
     """
 
     __slots__ = ("is_alias", "leaf", "path", "source")
@@ -133,29 +134,30 @@ class Replay:
     """A captured function, ready to run for arguments of one signature.
 
     plan: the program's, with notes of this capture.
-    holders: for each program input, the tensor (or gradient slot) whose value it is; arguments are put in at each call.
+    holders: for each program input, the tensor or gradient slot with its value; each call inserts the arguments.
     arguments: (input, argument) positions.
-    written: (input, its holder): those whose memory the run overwrites with their next value.
-    changed: (holder or number of an argument, output) pairs: which other outputs become whose new value.
-    rebound: those whose memory is another one after each run: what shares the one before does not change.
-    written_first: those of them whose memory of before is changed too, so that nobody else may have it.
-    rebound_arguments: arguments, by number, whose memory is another one afterwards: nobody else may have it.
-    captured: the tensors that the function changes, or makes deep copies of together with an argument, and where it changes an
-    argument, all that it captured: an argument that shares memory with one of them is to be captured itself.
-    copies_arguments: whether it makes deep copies of several tensors, an argument among them.
-    met: the tensors that it found elsewhere, if it may have asked which one an argument is: one that is such is to be captured itself.
-    themselves: arguments, by number, that are captured themselves, and so must be the same in the next call.
-    changes_arguments: those that take another value, by number, so that another one may see it.
-    gradients: those that are not inputs too, and nowhere else, so that each run may write the same memory again.
-    grads: the tensors, or numbers of arguments, whose .grad is set otherwise. flags_left: those whose requires_grad is.
-    result: what the function returned, what it left in places of Python, and in .grad of those, and pairs of tensors that it made
-    and what is in their .grad, with marks for tensors.
-    python: what it read of Python, and the places.
-    draws: what it draws of random numbers. carried: what brings values over from other devices before each run.
-    flags: (owner, attribute, value) that can only change when tracing.changes does.
-    slots: what may change at any time: gradients that must be None, or not, or one tensor again.
-    into: the program's `into`, once a run has made the memory of gradients.
-    uses_up: whether a backward pass in it lets go of a history that was made outside, so that there is none for a second run.
+    written: (input, its holder): inputs whose memory the run overwrites with their next value.
+    changed: (holder or number of an argument, output): tensors that get an output as their new value.
+    rebound: those whose memory is another one after each run; tensors that share the old memory do not change.
+    written_first: those of them whose old memory is changed too, so that nobody else may share it.
+    rebound_arguments: the numbers of arguments whose memory is another one afterwards; nobody else may share it.
+    captured: the tensors that the function changes, or deep-copies together with an argument, and, if it changes an
+    argument, all that it captured. An argument that shares memory with one of them must be captured itself.
+    copies_arguments: whether it deep-copies several tensors, an argument among them.
+    met: the tensors that the function found elsewhere, if it may have compared an argument's identity with theirs. An argument that is
+    one of them must be captured itself.
+    themselves: the numbers of arguments that are captured themselves, and so must be the same tensors in the next call.
+    changes_arguments: the numbers of arguments that get another value, which other arguments may share.
+    gradients: gradients that are not also inputs, and are referenced nowhere else, so that each run may overwrite the same memory.
+    grads: the tensors, or numbers of arguments, whose .grad is set otherwise. flags_left: those whose requires_grad is set.
+    result: the function's result, its stores in Python places, the .grad of those tensors, and pairs of new tensors
+    and their .grad, with marks for tensors.
+    python: the Python state.
+    draws: the random numbers that it draws. carried: copies from other devices, made before each run.
+    flags: (owner, attribute, value) guards that can only change when tracing.changes does.
+    slots: guards that may change at any time: gradients that must be None, or not None, or a certain tensor.
+    into: the program's `into`, once a run has allocated the memory of gradients.
+    uses_up: whether a backward pass in it frees a history from outside, so that a second run has none.
     """
 
     program: Program
@@ -220,7 +222,7 @@ class Replay:
         )
 
     def holds(self, tensors: list[Tensor]) -> bool:
-        """Whether what the function looked at is as it was: outside its arguments, and which of these share memory."""
+        """Whether all guards outside the arguments hold, and the same arguments share memory with captured tensors."""
         for k, t in self.themselves.items():
             if tensors[k] is not t:
                 return False
@@ -243,14 +245,14 @@ class Replay:
         return not self.uses_up and (not self._entering or self._gradients_are_alone())
 
     def _gradients_are_alone(self) -> bool:
-        """Whether nothing else that a run reads or changes is one of the gradients that it finds in slots."""
+        """Whether no gradient that a run finds in a slot is also read or changed elsewhere by the run."""
         found = [slot.tensor._grad for slot in self._entering]
         return len({id(g) for g in found}) == len(found) and all(
             g is not None and id(g) not in self._known_ids and (g._shared is None or g._share_no_more()) for g in found
         )
 
     def broken(self) -> str:
-        """Why it does not hold, in words, or that tensors do not share memory as they did."""
+        """The failed guard, in words, or a statement that other tensors share memory."""
         if self.uses_up:
             return "a backward pass in it used up a history that was made outside"
         words = self.python.broken()
@@ -269,7 +271,7 @@ class Replay:
         return "arguments are other tensors, or share memory otherwise"
 
     def made(self) -> list[Tensor]:
-        """The tensors that this holds, and that may have been made by the function."""
+        """The tensors that this object references and that the function may have made."""
         owned = [t for kept in self.gradients for t in (kept.owner, kept.tensor)]
         asked = [slot.tensor for slot, _, _ in self.slots]
         flagged = [owner for owner, _, _ in self.flags if isinstance(owner, Tensor)]
@@ -277,8 +279,9 @@ class Replay:
         return [*owned, *given, *asked, *flagged, *(_tensor_of(h) for h in self.holders if h is not None)]
 
     def shared_memory(self, tensors: list[Tensor]) -> set[int]:
-        """The arguments, by number, that share what the function changes with what it reads in another place, or that are one of
-        those which it found there."""
+        """The numbers of arguments that share memory which the function changes and also reads through another tensor, or that are identical with
+        a tensor which it found elsewhere.
+        """
         found: set[int] = set()
         gradients = [slot.tensor._grad for slot in self._entering]
         for k, t in enumerate(tensors):
@@ -302,7 +305,7 @@ class Replay:
         return found
 
     def bind(self, tensors: list[Tensor]) -> list[Any]:
-        """The holders with these arguments among them, and random state where draws have come to."""
+        """The holders, with these arguments inserted, and with the present random state."""
         if self._draws:
             self.draws.ready()
         for carried in self.carried:
@@ -312,7 +315,7 @@ class Replay:
         return self.holders
 
     def storages(self, tensors: list[Tensor]) -> list[Storage]:
-        """The values of the program's inputs; pending ones are computed."""
+        """The values of the program's inputs; pending ones are computed first."""
         for tensor in self.rebound:
             if tensor._shared is not None:
                 tensor._become(tensor._node)
@@ -335,12 +338,12 @@ class Replay:
         return found
 
     def _overwritten(self) -> list[tuple[int, Tensor]]:
-        """`written`, with the tensors that the holders are now."""
+        """`written`, with the tensors that the holders currently are."""
         return [(k, _tensor_of(holder)) for k, holder in self.written] if self._fixed is None else self._fixed
 
     @interrupts.whole
     def run(self, inputs: list[Storage], tensors: list[Tensor], arguments: Any) -> Any:
-        """One submission. What tensors, .grad slots and containers hold afterwards is what the function would have left there."""
+        """Run as one submission. Afterwards tensors, .grad slots and containers hold what the function would have left there."""
         into = self._memory_for_gradients()
         if timing.listeners:
             with timing.noting(self.plan.notes):
@@ -374,14 +377,15 @@ class Replay:
         return result
 
     def let_go(self) -> None:
-        """Keep no memory for gradients, while another capture of the same function makes its own."""
+        """Release the memory of gradients, while another capture of the same function allocates its own."""
         self.into = None
         for kept in self.gradients:
             kept.renew()
 
     def _handed_out(self, outputs: list[Storage], tensors: list[Tensor], given: list[Any]) -> Any:
-        """The result, in which what the function returned twice is one tensor, and what shared memory shares it. Before any
-        slot is filled."""
+        """The result. A tensor that the function returned twice is one tensor, and tensors that shared memory share it. Call it before any
+        slot is filled.
+        """
         if self._alone is not None:
             return self._alone.tensor(outputs), (), ()
         made: dict[Any, Tensor] = {}
@@ -414,7 +418,7 @@ class Replay:
         return handed
 
     def _memory_for_gradients(self) -> list[Storage | None] | None:
-        """`into` where the run may write gradients to the memory of the previous ones; None: to fresh memory."""
+        """`into` if the run may overwrite the gradients of the previous run; None: allocate fresh memory."""
         into = self.into
         if into is None:
             return None
@@ -436,7 +440,7 @@ class Replay:
 
 
 def empty(tensor: Tensor) -> None:
-    """Let go of what a tensor was to be computed from: the next run gives it a value."""
+    """Drop the pending computation of a tensor, because the next run gives it a value."""
     tensor._own(_without_value(tensor._node))
 
 
@@ -451,7 +455,7 @@ def _tensor_of(holder: Holder) -> Tensor:
 
 
 def _give(tensor: Tensor, storage: Storage) -> None:
-    """Let a tensor have the value in `storage`, and what shares memory with it."""
+    """Give a tensor, and all that share its memory, the value in `storage`."""
     node = tensor._node
     if node.storage is not storage:
         with grad_mode(False):

@@ -1,8 +1,7 @@
-"""Which sizes of a compiled step's arguments vary: those that were marked, and those that were another in an earlier call.
+"""Decides which sizes of a compiled step's arguments vary: those that were marked, and those that differed in an earlier call.
 
-In: the signature and the tensors of a call that is to be captured. Out: their shapes, with `Varying` in place of sizes
-that vary (symbolic_sizes.py). Sizes 0 and 1 are what they are, for they mean something else: nothing to compute, and what
-broadcasts.
+In: the signature and the tensors of a call that will be captured. Out: their shapes, with `Varying` for sizes that vary
+(symbolic_sizes.py). Sizes 0 and 1 never vary, because they have their own meaning: no elements, and broadcasting.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ..symbolic_sizes import varying
 from ..tensor import Tensor
 from ..tensor.axes import check_axis
 
-MOST_PATTERNS = 64  # kinds of arguments that a step remembers sizes of
+MOST_PATTERNS = 64  # kinds of arguments whose sizes a step remembers
 
 Axis = tuple[int, int]  # number of an argument, axis of it
 _numbers = itertools.count(1)
@@ -53,8 +52,9 @@ def marked(x: Tensor) -> set[int]:
 
 
 class Sizes:
-    """The sizes of one call that vary. names: of each its name, and its value in the first call. family: a number for the
-    captures that differ in them alone."""
+    """The varying sizes of one call. names: the name of each, and its value in the first call. family: a number for the
+    captures that differ only in them.
+    """
 
     def __init__(self, family: int, names: dict[Axis, tuple[str, int]]) -> None:
         self.family = family
@@ -73,8 +73,9 @@ FIXED = Sizes(0, {})
 
 
 class _Seen:
-    """The sizes of the arguments of one kind of call: the first of each axis, those that vary, and which axes always had
-    the same size."""
+    """The sizes of the arguments of one kind of call: the first size of each axis, the axes that vary, and the axes that always had
+    equal sizes.
+    """
 
     def __init__(self, shapes: list[tuple[int, ...]]) -> None:
         self.family = next(_numbers)
@@ -97,15 +98,16 @@ class _Seen:
 
 
 class SizesSeen:
-    """What one step knows of the sizes of its arguments. dynamic: True, the leading axes vary from the first call on;
-    None, those vary that were seen with a second size; False, none."""
+    """The sizes that one step has seen in its arguments. dynamic: True, the leading axes vary from the first call on;
+    None, axes vary that were seen with a second size; False, none.
+    """
 
     def __init__(self, dynamic: bool | None) -> None:
         self.dynamic = dynamic
         self._seen: OrderedDict[Any, _Seen] = OrderedDict()
 
     def says(self, pattern: Any) -> bool:
-        """Whether the user said that sizes of such calls are many."""
+        """Whether the user marked axes of such calls as dynamic."""
         return self.dynamic is True and pattern in self._seen
 
     def of(self, pattern: Any, tensors: list[Tensor]) -> Sizes:

@@ -1,7 +1,7 @@
-"""What was there before a capture: objects, and what places held when the function first came to them.
+"""The state before a capture: existing objects, and the contents of places when the function first accessed them.
 
-In: objects and places as the watcher comes to them. Out: what the function looked at, which becomes guards, what it
-changed, which becomes effects, and all put back.
+In: objects and places, as the watcher encounters them. Out: the reads, which become guards; the changes, which become effects; and the
+restored state.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .users_code import is_users
 LARGEST_WATCHED = (
     100_000  # items of a dict that are all looked at for changes; of what has more, those that the code names
 )
-PASSED = frozenset({"_unguarded"})  # of modules: not the user's
+PASSED = frozenset({"_unguarded"})  # attributes of modules that are not the user's
 
 
 class Snapshot:
-    """What existed before the capture.
+    """The state before the capture.
 
-    known: objects, by id. before: what containers held when they were first met, by id; of namespaces only what was asked
-    for. reads: places that the function's course depends on, with how they are written; whole: containers that it looked at
-    as a whole; lengths: of which it asked how many elements they have. alone: tensors that shared no memory when they were
-    first met. asked: tuples and plain values of which the function asked which object they are, by id. functions: by the id of
+    known: objects, by id. before: the contents of containers when they were first accessed, by id; of namespaces only the names that were
+    read. reads: places on which the function's course depends, with their source text; whole: containers that were read
+    as a whole; lengths: containers whose length was read. alone: tensors that shared no memory when they were
+    first accessed. asked: tuples and plain values whose identity the function compared, by id. functions: by the id of
     their code.
     """
 
@@ -51,12 +51,12 @@ class Snapshot:
         return id(value) in self.known or isinstance(value, ModuleType | type) or is_network(value)
 
     def meet(self, value: Any) -> None:
-        """What lay in a place before the capture."""
+        """The content of a place before the capture."""
         self.alone.update({id(t): t for t in tensors_within(value) if t._shared is None})
         self.know(value)
 
     def know(self, value: Any) -> None:
-        """An object that existed before the capture, and what of it existed too."""
+        """Record an object that existed before the capture, and its parts."""
         if is_plain(value) or isinstance(value, Tensor) or id(value) in self.known:
             return
         self.known[id(value)] = value
@@ -78,7 +78,7 @@ class Snapshot:
                 self.know(element)
 
     def open(self, container: Any, path: str, *, is_namespace: bool = False) -> Any:
-        """What a container held when it was first met."""
+        """The contents of a container when it was first accessed."""
         if id(container) not in self.before:
             is_namespace = is_namespace or (isinstance(container, dict) and len(container) > LARGEST_WATCHED)
             if is_namespace:
@@ -87,7 +87,7 @@ class Snapshot:
         return self.before[id(container)][1]
 
     def at(self, container: Any, key: Any, path: str, is_read: bool = True, *, is_namespace: bool = False) -> Any:
-        """What lies in a place; noted, if it is what lay there before."""
+        """The content of a place, recorded as a read if it is unchanged since before the capture."""
         before = self.open(container, path.rpartition(".")[0], is_namespace=is_namespace)
         now = held(container, key)
         if isinstance(before, dict):
@@ -115,7 +115,7 @@ class Snapshot:
         return attributes
 
     def name(self, container: Any, key: Any, path: str) -> str:
-        """How a place is written. path: how its container is."""
+        """The source text of a place. path: that of its container."""
         if isinstance(container, CellType) or id(container) in self.partial:
             known = self.reads.get((id(container), key))
             return known[2] if known else f"{path}.{key}" if path else str(key)
@@ -123,7 +123,7 @@ class Snapshot:
         return f"{path}[{key!r}]" if is_item else f"{path}.{key}"
 
     def undo(self) -> None:
-        """Put back what places held before the function ran."""
+        """Restore the contents of places from before the function ran."""
         for container, before, _ in self.before.values():
             if isinstance(before, dict):
                 for key, _ in list(self.differences(container, before)):
@@ -136,7 +136,7 @@ class Snapshot:
                 refill(container, before)
 
     def differences(self, container: Any, before: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
-        """The keys whose places hold something else than when they were first met, with what they hold."""
+        """The keys whose places have other contents than when they were first accessed, with these."""
         if id(container) in self.partial:
             found = ((k, held(container, k)) for k in before)
             yield from ((k, v) for k, v in found if v is not before[k])
@@ -153,5 +153,5 @@ def is_unchanged(container: Any, before: Any) -> bool:
 
 
 def tensors_within(value: Any) -> list[Tensor]:
-    """A tensor, or those in a tuple: what is replaced as a whole."""
+    """A tensor, or the tensors in a tuple, which is replaced as a whole."""
     return [t for _, t in tensors_in(value)] if isinstance(value, Tensor | tuple) else []

@@ -1,7 +1,7 @@
-"""sg.compile: capture a function once for each kind of arguments, then replay its plan.
+"""sg.compile: captures a function once for each kind of arguments, then replays its plan.
 
 The first call with arguments of new shapes runs the function on pending tensors: nothing is computed, but every tensor
-that it changes is seen. What it returns and what it changed are compiled into one plan, in which parameters and
+that it changes is recorded. Its results and its changes are compiled into one plan, in which parameters and
 optimizer state are overwritten in place. Later calls bind the arguments and submit.
 """
 
@@ -36,22 +36,22 @@ from .trees import containers_in, has_gradient, layout_of, marks_of, signature, 
 from .users_code import users_traceback
 
 P = ParamSpec("P")  # the parameters of a function that is compiled
-R = TypeVar("R")  # what it gives
+R = TypeVar("R")  # its result
 
 MOST_VALUES = (
     8  # captures that differ only in numbers among the arguments, or in Python state: each holds gradients of its own
 )
-MOST_CAPTURES = 64  # that one step keeps
+MOST_CAPTURES = 64  # per step
 WARNED_AT = 8  # captures
-CAPTURE_BYTES = execute.PROGRAM_BYTES  # of host memory for the captures that one step keeps
+CAPTURE_BYTES = execute.PROGRAM_BYTES  # host memory for the captures of one step
 
 
 class CompiledStep(Generic[P, R]):
-    """A function that runs as one submission. Call it as the function itself; `sg.compile` makes it.
+    """A function that runs as one submission, made by `sg.compile`. Call it as the function itself.
 
-    captures: how often the function was captured, that is once a combination of shapes, dtypes and Python arguments, and
-    of what it reads of Python besides. From the 8th on a warning says once what changed. Threads may share a step; they
-    run it one after the other.
+    captures: how often the function was captured: once for each combination of shapes, dtypes and Python arguments, and
+    of the Python values that it reads. From the 8th on a warning says once what changed. Threads may share a step; their
+    calls run one after the other.
 
     >>> step = sg.compile(lambda x: (x * x).sum())
     >>> step(sg.tensor([1.0, 2.0])), step(sg.tensor([3.0, 4.0])), step.captures
@@ -68,7 +68,7 @@ class CompiledStep(Generic[P, R]):
         self._forget()
 
     def _forget(self) -> None:
-        """Be as before the first call."""
+        """Reset to the state before the first call."""
         self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # the signature used last at the end
         self._nbytes = 0
         self._latest: tuple[Any, Replay] | None = None  # with its signature
@@ -79,7 +79,7 @@ class CompiledStep(Generic[P, R]):
         self.captures = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy takes over. Not the captures: they look where this function's tensors are, not where its copy's are."""
+        """The state of a copy. Captures are not copied, because they refer to this function's tensors, not to those of its copy."""
         uncalled = CompiledStep.__new__(CompiledStep)
         uncalled._dynamic = self._dynamic
         uncalled._forget()
@@ -115,7 +115,7 @@ class CompiledStep(Generic[P, R]):
             return entry.run(entry.storages(tensors), tensors, (args, kwargs))
 
     def _find(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
-        """The capture that holds for a call, a new one where none does. From here on it is the latest, which calls try first."""
+        """The capture that holds for a call, a new one if none does. It becomes the latest, which calls try first."""
         entries = self._entries.get(key, [])
         for k in range(len(entries) - 1, -1, -1):
             if entries[k].holds(tensors):
@@ -156,7 +156,7 @@ class CompiledStep(Generic[P, R]):
         return entry
 
     def _what_changed(self, key: Any, described: dict[str, str]) -> str:
-        """Why the capture of before does not serve."""
+        """The reason why the previous capture does not hold."""
         before = self._described
         if self._latest is not None and self._latest[0] == key:
             return self._latest[1].broken()
@@ -166,7 +166,7 @@ class CompiledStep(Generic[P, R]):
         return changes[0] if changes else "its arguments are built otherwise"
 
     def _keep(self, key: Any, entry: Replay) -> None:
-        """Add a capture, and let go of those that were used longest ago where memory gets short."""
+        """Add a capture, and drop the least recently used ones beyond the memory limit."""
         same = self._entries.setdefault(key, [])
         same.append(entry)
         if len(same) > MOST_VALUES:
@@ -185,25 +185,25 @@ class CompiledStep(Generic[P, R]):
             self._nbytes -= sum(execute.plan_bytes(e.program.plan) for e in self._entries.pop(oldest))
 
     def _protect(self) -> None:
-        """Before state is overwritten in place: compute what was recorded against its present value."""
+        """Before state is overwritten in place, compute pending operations that use its present value."""
         flush(views=True)
         self._nodes_seen = nodes.nodes_made
 
     @property
     def plan(self) -> Plan:
-        """The plan that ran last. Raises CompileError before the first call."""
+        """The plan of the latest run. Raises CompileError before the first call."""
         return self._ran_last("plan")[1].plan
 
     def explain(self, why: bool = False, choices: bool = False) -> Explanation:
-        """A table of the plan that ran last, a str: on a GPU its dispatches by number, with kernel, archetype, the module or
-        line that it is from, shape, bytes and flops; on the cpu device NumPy's operations, with how often each runs and how
-        large its results are.
+        """A table of the plan of the latest run, a str. On a GPU: its dispatches by number, with kernel, archetype, the module or
+        line of origin, shape, bytes and flops. On the cpu device: NumPy's operations, with the number of runs of each and the
+        size of its results.
 
-        Modules have the names that they have in named_modules of the outermost one; an arrow stands before those whose gradients
-        a kernel computes. why: instead of sizes, which other dispatches each reads from, and why it is not one kernel with them; on
+        Modules have the names that they have in named_modules of the outermost one; an arrow marks a module whose gradients
+        a kernel computes. why: instead of sizes, the dispatches that each reads from, and why they are separate kernels; on
         the cpu device the operations in order, with those that each reads from. choices: how each kernel is made: tile, threads, loads, parts.
 
-        Raises CompileError before the first call, ArgumentError where why and choices are both asked for.
+        Raises CompileError before the first call, ArgumentError if both why and choices are given.
 
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.Softmax(-1))
         >>> step = sg.compile(lambda x: model(x))
@@ -223,12 +223,13 @@ class CompiledStep(Generic[P, R]):
         return self._ran_last("table")[1].plan.explain(why, choices)
 
     def _repr_html_(self) -> str | None:
-        """In notebooks: the table; nothing of its own before the first call."""
+        """In notebooks: the table; before the first call the default representation."""
         return None if self._latest is None else self.explain()._repr_html_()
 
     def inputs(self, *args: Any, **kwargs: Any) -> list[np.ndarray]:
-        """The values that the plan's inputs would have in a call with these arguments: what a plan needs to be replayed
-        elsewhere. Raises CompileError where the plan that ran last is for other arguments."""
+        """The values of the plan's inputs in a call with these arguments, with which the plan can be replayed
+        elsewhere. Raises CompileError if the latest plan is for other arguments.
+        """
         latest, entry = self._ran_last("inputs")
         key, tensors = _describe(args, kwargs)
         if key != latest:
@@ -239,11 +240,11 @@ class CompiledStep(Generic[P, R]):
         return [*(execute.download(holder._node) for holder in entry.bind(tensors)), *entry.program.numbers]
 
     def portable(self, *args: P.args, **kwargs: P.kwargs) -> PortableStep:
-        """What a call with these arguments would run, for another runner: a plan within WebGPU's default limits, whatever
+        """A call with these arguments, for another runner: a plan within WebGPU's default limits, whatever
         the tensors' device, and the values that it reads and changes. Nothing runs, and nothing changes.
 
-        Raises CompileError where the function cannot be captured, or does what only Python can: keep something of the call
-        in a Python object, or change an argument. DTypeError for a dtype that no GPU has.
+        Raises CompileError if the function cannot be captured, or has effects that only Python can repeat: storing something
+        in a Python object, or changing an argument. DTypeError for a dtype that no GPU has.
 
         >>> w = sg.ones(2)
         >>> step = sg.compile(lambda x: w.add_(x).sum())
@@ -255,7 +256,7 @@ class CompiledStep(Generic[P, R]):
         return self._planned(PORTABLE, args, kwargs)
 
     def planned_for(self, target: Target, *args: P.args, **kwargs: P.kwargs) -> PortableStep:
-        """The same as `portable`, with a plan for another target: one with larger limits, or with features.
+        """The same as `portable`, with a plan for another target: one with larger limits, or with optional features.
 
         >>> from dataclasses import replace
         >>> from shadergrad.target import PORTABLE
@@ -265,7 +266,7 @@ class CompiledStep(Generic[P, R]):
         return self._planned(target, args, kwargs)
 
     def node_by_node(self, *args: P.args, **kwargs: P.kwargs) -> PortableStep:
-        """The same as `portable`, with the plan that the cpu device would run: NumPy's operations by name, one a node.
+        """The same as `portable`, with the plan that the cpu device would run: NumPy's operations by name, one per node.
 
         >>> sg.compile(lambda x: (x * x).sum()).node_by_node(sg.ones(3)).plan
         Plan(numpy: 2 kernels, 2 dispatches, 1 input, 1 output, 0 B of temporaries)
@@ -289,7 +290,7 @@ class CompiledStep(Generic[P, R]):
 
 
 def node_by_node(function: Callable[..., Any], tensors: Sequence[Tensor]) -> PortableStep:
-    """What function(*tensors) would run, as `CompiledStep.node_by_node` gives it, in any dtype."""
+    """The plan of function(*tensors), as `CompiledStep.node_by_node` gives it, in any dtype."""
     with execute.lock:
         given = list(tensors)
         return PortableStep(*capture(function, tuple(given), {}, given, NUMPY), given, on_gpu=False)
@@ -317,11 +318,11 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
 
 
 def _which_is_which(tensors: Sequence[Any]) -> tuple[int, ...]:
-    """For each of some objects, which of them is the first that is the same: functions may ask whether `x is y`."""
+    """For each object, the number of the first one that is identical: functions may compare `x is y`."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(t), k) for k, t in enumerate(tensors))
 
 
 def _without_sizes(args: Any, kwargs: Any) -> Any:
-    """What calls have in common that differ in sizes and numbers alone."""
+    """The common part of the signatures of calls that differ only in sizes and numbers."""
     return without_numbers(without_sizes(signature((args, kwargs), [])))

@@ -1,7 +1,7 @@
-"""Tensors in nested arguments and results: finding, exchanging and naming them.
+"""Tensors in nested arguments and results: finding, replacing and naming them.
 
-In: a tensor, or tuples, named tuples, dataclasses, lists and dicts of tensors and anything else. The order is that of
-writing.
+In: a tensor, or tuples, named tuples, dataclasses, lists and dicts of tensors and other values. The order is that in which they are
+written.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .places import is_plain
 def exchange(value: Any, kind: type | UnionType, new: Callable[[Any], Any], made: dict[int, Any] | None = None) -> Any:
     """`value` with new(x) for every x of a kind within.
 
-    made: what the containers that were met became, by id: given, a container that is in two places stays one. Calls that
-    share it keep what their values share.
+    made: the copies of containers encountered so far, by id: with it, a container that occurs twice stays one. Calls that
+    share it keep the sharing between their values.
     """
     if isinstance(value, kind):
         return new(value)
@@ -53,7 +53,7 @@ def _exchanged(value: Any, kind: type | UnionType, new: Callable[[Any], Any], ma
 
 
 def containers_in(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Each list, dict and dataclass within, which can be changed, with what it holds: a list, or a dict by keys or names."""
+    """Each list, dict and dataclass within, which are mutable, with its contents: a list, or a dict by keys or names."""
     if isinstance(value, tuple):
         inner = value
     elif isinstance(value, list):
@@ -70,12 +70,12 @@ def containers_in(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def tensors_in(value: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Each tensor within, with how one reaches it from `path`: `batch[0]`, `options['a']`, `pair.loss`."""
+    """Each tensor within, with its access path from `path`: `batch[0]`, `options['a']`, `pair.loss`."""
     return ((where, leaf) for where, leaf in leaves_of(value, path) if isinstance(leaf, Tensor))
 
 
 def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Tensors and whatever else is no container, with how one reaches it from `path`."""
+    """Tensors and everything else that is not a container, with the access path from `path`."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         for name, v in zip(value._fields, value, strict=True):  # pyright: ignore[reportAttributeAccessIssue]  # a named tuple
             yield from leaves_of(v, f"{path}.{name}")
@@ -101,9 +101,9 @@ def _fields(record: Any) -> list[tuple[str, Any]]:
 
 
 def signature(value: Any, tensors: list[Tensor]) -> Any:
-    """What must be equal for two calls to share a capture; collects the tensors in order.
+    """The key that must be equal for two calls to share a capture; also collects the tensors in order.
 
-    Raises CompileError on what cannot be an argument.
+    Raises CompileError on a value that cannot be an argument.
     """
     if isinstance(value, Tensor):
         tensors.append(value)
@@ -130,7 +130,7 @@ def signature(value: Any, tensors: list[Tensor]) -> Any:
 
 
 def marks_of(t: Tensor) -> tuple[tuple[str, type[Any], Any], ...]:
-    """The attributes that a program set on a tensor, as part of a signature. Raises CompileError for one that may change within."""
+    """The custom attributes of a tensor, as part of a signature. Raises CompileError for a mutable one."""
     own = t.__dict__
     if not own:
         return ()
@@ -144,12 +144,12 @@ def marks_of(t: Tensor) -> tuple[tuple[str, type[Any], Any], ...]:
 
 
 def has_gradient(t: Tensor) -> str:
-    """Whether there is something in .grad of a tensor, which may require none any more: a word, or none."""
+    """Whether the .grad of a tensor is set, also if the tensor no longer requires grad: a word, or none."""
     return "" if t._grad is None else "with a gradient"
 
 
 def layout_of(t: Tensor) -> tuple[int, ...] | None:
-    """The strides of a tensor that does not lie row by row in what it shares: of such a one `reshape` may be a copy."""
+    """The strides of a tensor that is not row-major in the shared memory: its `reshape` may be a copy."""
     shared = t._shared
     if shared is None or not (t._path or shared.path):
         return None
@@ -160,7 +160,7 @@ def layout_of(t: Tensor) -> tuple[int, ...] | None:
 
 
 def without_numbers(signed: Any) -> Any:
-    """A signature in which ints and floats have no values."""
+    """A signature without the values of ints and floats."""
     if not isinstance(signed, tuple):
         return signed
     if len(signed) == 2 and signed[0] in ("int", "float") and isinstance(signed[1], int | float):
@@ -169,7 +169,7 @@ def without_numbers(signed: Any) -> Any:
 
 
 def without_sizes(signed: Any) -> Any:
-    """A signature in which shapes have no sizes."""
+    """A signature without the sizes in shapes."""
     if not isinstance(signed, tuple):
         return signed
     if len(signed) == 5 and signed[0] == "tensor":

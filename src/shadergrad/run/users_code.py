@@ -1,4 +1,4 @@
-"""Which code is the user's, and what is known of it: only that is followed, not the library, the standard library and NumPy."""
+"""Tells the user's code from the library, the standard library and NumPy. Only the user's code is followed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_CODES = 4096
 
 
 class Code(NamedTuple):
-    """What is known of code: the chains of the user's, None where there are none; whether it may ask which object one is."""
+    """Properties of a code object: the chains, None if it is not the user's or has none; whether it may compare identities."""
 
     code: CodeType
     reads: dict[int, tuple[Read, ...]] | None
@@ -35,14 +35,14 @@ passed: set[int] = set()
 
 
 def is_users(filename: str) -> bool:
-    """Whether a file is none of the library, what it calls itself, or the standard library."""
+    """Whether a file belongs neither to the library nor to the standard library."""
     if filename.startswith((_ROOT, "<frozen", *_OURS)):
         return False
     return not filename.startswith(_STANDARD) or "site-packages" in filename or "dist-packages" in filename
 
 
 def users_traceback(error: BaseException) -> TracebackType | None:
-    """The traceback of an error without the library's lines: those of the user's code that led to it; all, where none is the user's."""
+    """The traceback of an error without the library's lines; the whole traceback if no line is the user's."""
     lines = []
     trace = error.__traceback__
     while trace is not None:
@@ -57,7 +57,7 @@ def users_traceback(error: BaseException) -> TracebackType | None:
 
 
 def _is_generated(code: CodeType, names: dict[str, Any]) -> bool:
-    """Whether code without a file, such as the __init__ of a dataclass, is that of a module that is not the user's."""
+    """Whether code without a file, such as a dataclass's __init__, belongs to a module that is not the user's."""
     name = str(names.get("__name__", ""))
     file = getattr(sys.modules.get(name), "__file__", None)
     return code.co_filename == "<string>" and (
@@ -66,7 +66,7 @@ def _is_generated(code: CodeType, names: dict[str, Any]) -> bool:
 
 
 def known_of(code: CodeType, names: dict[str, Any]) -> Code:
-    """What is known of code. names: those of its module."""
+    """The properties of a code object. names: those of its module."""
     known = _seen.get(id(code))
     if known is None:
         if len(_seen) >= MOST_CODES:
@@ -82,7 +82,7 @@ def known_of(code: CodeType, names: dict[str, Any]) -> Code:
 
 
 def is_users_class(kind: type) -> bool:
-    """Whether a class is none of the library, the standard library or NumPy."""
+    """Whether a class belongs to neither the library nor the standard library nor NumPy."""
     return is_made_by_class_statement(kind) and is_users(
         getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
     )

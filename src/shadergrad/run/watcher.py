@@ -1,8 +1,8 @@
-"""Looks up what a function reads while it is captured.
+"""Looks up the values that a function reads while it is captured.
 
-Every chain of names, attributes and items that the user's code loads (reads.py) is looked up just before it runs, in places
-(places.py) that existed before the capture (snapshot.py). Only chains are followed: a value that a function of C hands out
-(getattr, vars) is not seen.
+Every chain of names, attributes and items that the user's code loads (reads.py) is looked up just before it is executed, in places
+(places.py) that existed before the capture (snapshot.py). Only chains are followed: values that C functions return
+(getattr, vars) are not seen.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NOT_READ = {list: {"append", "extend", "clear"}, deque: {"append", "extend", "cl
 
 
 class Watcher:
-    """Follows a function while it runs, and notes what it reads.
+    """Follows a function while it runs, and records its reads.
 
-    snapshot: what it finds, and found there. asks_which: whether the function may have asked which tensor one is. replaced: places
+    snapshot: where they are recorded. asks_which: whether the function may have compared identities of tensors. replaced: places
     whose tensors steps replace, though this one may not.
     """
 
@@ -55,7 +55,7 @@ class Watcher:
         self.snapshot.at(container, key, path)
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """The function's result, watched; a debugger or a coverage tool that traces goes on."""
+        """Run the function under observation and return its result; tracing debuggers and coverage tools continue to work."""
         try:
             trace = InstructionTrace(self._reads_in, self._look_up, self._on_return, passed)
             result = trace.run(function, args, kwargs)
@@ -132,11 +132,11 @@ class Watcher:
             self.snapshot.open(value.__dict__, path)
 
     def _is_tensor_of_before(self, value: Any) -> bool:
-        """Whether a program may have set attributes on a tensor before; those of arguments are part of the signature."""
+        """Whether a tensor may have custom attributes from before the capture; those of arguments are part of the signature."""
         return isinstance(value, Tensor) and value._serial <= self.trace.began and id(value) not in self._arguments
 
     def _on_return(self, caller: FrameType | None, value: Any) -> None:
-        """The user's code gave something to what called it."""
+        """Called when user code returns a value to its caller."""
         self._returned = caller, value
         if self._waiting is not None and self._waiting[0] is caller:
             waiting, self._waiting = self._waiting, None
@@ -147,7 +147,7 @@ class Watcher:
         return isinstance(found, property)
 
     def _key(self, frame: FrameType, read: Read) -> Any:
-        """What a variable that is an index holds; it is looked up as a chain of its own as well."""
+        """The value of a variable that is an index; it is also looked up as a chain of its own."""
         if read.root == "local" and not read.steps:
             return variable(frame, read.name, MISSING)
         if read.root == "global" and not read.steps:
@@ -225,7 +225,7 @@ class Watcher:
         return MISSING
 
     def _end(self, value: Any, use: int, path: str) -> None:
-        """Where a chain ends: what may be changed there, and whether the whole of it is read."""
+        """Record the end of a chain: the container that may be changed there, and whether all of it is read."""
         if isinstance(value, list | dict | set | deque):
             self.snapshot.open(value, path)
             if use == VALUE:
@@ -244,7 +244,7 @@ class Watcher:
                 self.snapshot.open(self.snapshot.slots(value), path)
 
     def _cell(self, frame: FrameType, code: CodeType, name: str) -> CellType | None:
-        """The variable of a function around, if it existed before the capture."""
+        """The closure variable, if it existed before the capture."""
         if name == "__class__":
             return None
         functions = self.snapshot.functions.get(id(code))

@@ -1,6 +1,6 @@
-"""Which GPUs there are, which one to take, and what it can do. In: the environment's wishes. Out: plain records.
+"""The available GPUs, the choice among them, and their features. In: the configuration. Out: plain records.
 
-An adapter is a GPU (or a software stand-in) seen through one backend. `adapters()` lists those that the webgpu device
+An adapter is a GPU (or a software rasteriser) as one backend exposes it. `adapters()` lists those that the webgpu device
 can open, the best first, so that `webgpu:N` is the N-th. Nothing here opens a device.
 """
 
@@ -65,7 +65,7 @@ class AdapterInfo:
 
     @property
     def compiles_at_dispatch(self) -> bool:
-        """Whether the driver compiles a kernel at its first dispatch, not with its pipeline, and keeps it on disk."""
+        """Whether the driver compiles a kernel at its first dispatch instead of at pipeline creation, and caches it on disk."""
         return self.name.startswith("llvmpipe") and self.backend == "Vulkan"
 
     def describe(self) -> str:
@@ -75,9 +75,9 @@ class AdapterInfo:
 
 
 def adapters(all_backends: bool = False, settings: Config = config) -> list[AdapterInfo]:
-    """The adapters, the preferred first; with `all_backends` also those that repeat a GPU through a worse backend.
+    """The adapters, the preferred first; with `all_backends` also those that are the same GPU on a worse backend.
 
-    Raises DeviceError where the implementation cannot be loaded, and ConfigError where SHADERGRAD_ADAPTER names none of them.
+    Raises DeviceError if the implementation cannot be loaded, and ConfigError if SHADERGRAD_ADAPTER matches none of them.
     """
     name, ordered = _ordered(settings)
     found = [info for info, _ in ordered]
@@ -89,12 +89,12 @@ def adapters(all_backends: bool = False, settings: Config = config) -> list[Adap
 
 
 def adapters_by(name: str, settings: Config = config) -> list[AdapterInfo]:
-    """The adapters that one implementation finds, "wgpu" or "dawn", whichever is chosen; none of them is numbered."""
+    """The adapters that one implementation finds, "wgpu" or "dawn", regardless of the chosen one; they have no numbers."""
     return [_record(a, -1, settings, name) for a in found_by(name)]
 
 
 def choose_adapter(index: int, settings: Config) -> tuple[AdapterInfo, Found]:
-    """The N-th adapter, and what opens it. Raises DeviceError, or ConfigError, that lists what there is."""
+    """The N-th adapter, and the implementation that opens it. Raises DeviceError, or ConfigError, which lists the available ones."""
     _, ordered = _ordered(settings)
     if not ordered:
         raise DeviceError(NO_ADAPTER_IN_PAGE if IN_BROWSER else NO_ADAPTER)
@@ -105,7 +105,7 @@ def choose_adapter(index: int, settings: Config) -> tuple[AdapterInfo, Found]:
 
 
 def find_again(info: AdapterInfo, index: int, settings: Config) -> tuple[AdapterInfo, Found]:
-    """The adapter that was `info`, looked for anew. Raises DeviceError where another, or none, is in its place."""
+    """The adapter of `info`, enumerated again. Raises DeviceError if it is missing or replaced by another."""
     forget_adapters()
     found, raw = choose_adapter(index, settings)
     if (found.describe(), found.vendor_id, found.device_id, found.target) != (
@@ -122,12 +122,12 @@ def find_again(info: AdapterInfo, index: int, settings: Config) -> tuple[Adapter
 
 
 def hardware_adapter_available() -> bool:
-    """Whether a real GPU can be opened. Raises ConfigError where the environment asks for an adapter that there is not."""
+    """Whether a real GPU can be opened. Raises ConfigError if the environment names an adapter that does not exist."""
     return _hardware() is not None
 
 
 def auto_device_reason() -> str:
-    """One line for people: why the device choice `auto` takes the webgpu or the cpu device."""
+    """A line of text with the reason why the device `auto` is webgpu or cpu."""
     try:
         found = adapters()
     except DeviceError as error:
@@ -141,7 +141,7 @@ def auto_device_reason() -> str:
 
 
 def portable_overrides(settings: Config) -> Mapping[str, int]:
-    """The limits to lower when asking for a device: none, or all to WebGPU's defaults."""
+    """The limits to lower when a device is requested: none, or all to WebGPU's defaults."""
     return PORTABLE_LIMITS if settings.portable else {}
 
 
@@ -156,8 +156,9 @@ Ordered = list[tuple[AdapterInfo, Found]]
 
 
 def _ordered(settings: Config) -> tuple[str, Ordered]:
-    """The implementation, and its adapters in order. Of "auto" it is Dawn where that offers matrix units of the GPU to take and wgpu does
-    not, or where wgpu cannot be loaded; else wgpu."""
+    """The implementation, and its adapters in order. "auto" is Dawn if it offers matrix units of the selected GPU and wgpu does
+    not, or if wgpu cannot be loaded; else wgpu.
+    """
     names = candidates(settings)
     if len(names) == 1:
         return names[0], _ordered_by(names[0], settings)
@@ -180,7 +181,7 @@ def _offers_more(dawn: Ordered, wgpu: Ordered) -> bool:
 
 
 def _ordered_by(name: str, settings: Config) -> Ordered:
-    """Distinct adapters of an implementation: the wished one, then hardware, then the best kind and backend."""
+    """Distinct adapters of an implementation: the requested one, then hardware, then the best kind and backend."""
 
     def wished(adapter: Found) -> bool:
         return settings.adapter is not None and settings.adapter.lower() in _label(adapter.info).lower()
@@ -207,7 +208,7 @@ def _ordered_by(name: str, settings: Config) -> Ordered:
 
 
 def _without_duplicates(found: list[Found], wish: str | None) -> list[Found]:
-    """Drop what a better backend shows too. Equal GPUs of one backend are different GPUs."""
+    """Drop adapters that a better backend also exposes. Equal GPUs of one backend are different GPUs."""
 
     def repeats(adapter: Found) -> bool:
         info = adapter.info
@@ -219,7 +220,7 @@ def _without_duplicates(found: list[Found], wish: str | None) -> list[Found]:
 
 
 def _same_gpu(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """OpenGL does not tell device ids, so a missing one matches any of its vendor."""
+    """OpenGL reports no device ids, so a missing id matches any GPU of its vendor."""
     if a["vendor_id"] != b["vendor_id"]:
         return False
     return a["device_id"] == b["device_id"] or 0 in (a["device_id"], b["device_id"])

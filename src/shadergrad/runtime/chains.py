@@ -1,15 +1,15 @@
-"""What the cpu device makes of a plan's operations once, so that NumPy has less to do in each run.
+"""Optimizes a plan's operations for NumPy, once, when the cpu device loads the plan.
 
-In and out: operations in order, each with the rows of the buffer table that it reads and gives. Three things change, and
-no value does:
+In and out: operations in order, each with the rows of the buffer table that it reads and writes. Values stay the same; three things
+change:
 
-- what depends on no input (constants, and views of them) is computed at load (`fold`);
-- operations on single elements broadcast by themselves: they read what an expansion read (`broadcasting`);
-- operations on single elements of one large shape run as a `Chain`, a few rows at a time, so that what is between them
-  stays in the processor's cache and never becomes an array (`chained`).
+- constants and their views are computed at load (`fold`);
+- elementwise operations broadcast their operands themselves, so expansions are not computed (`broadcasting`);
+- elementwise operations of one large shape become a `Chain`, which runs block by block, a few rows at a time, so that intermediate
+  values stay in the processor's cache and never become arrays (`chained`).
 
-An array that was made at load lives as long as the program and may be handed out in each run: it is read-only, and what
-becomes a storage's is copied (`own` in cpu.py).
+An array that was computed at load lives as long as the program, and each run may return it. So it is read-only, and copied when it
+becomes a storage's (`own` in cpu.py).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Operation = tuple[Any, Rows, Rows]  # a primitive or a Chain, the rows that it r
 
 # Elements of one operand that are worked on at a time, at most: more leave the caches
 BLOCK = 1 << 17
-FEWEST = 1 << 16  # elements of a shape that are worth it
-LONGEST_ROW = 1 << 16  # a block is whole rows
-FREE = ("Reshape", "Permute", "Expand")  # views, without work, and without memory of their own
+FEWEST = 1 << 16  # elements of a shape for which a chain pays
+LONGEST_ROW = 1 << 16  # elements, because a block is whole rows
+FREE = ("Reshape", "Permute", "Expand")  # views that cost neither time nor memory
 
 
 def fold(operations: Iterable[Operation]) -> tuple[dict[int, np.ndarray], list[Operation]]:
-    """The values of constants and of views of them, by row, and the operations that are left."""
+    """The values of constants and of views of them, by row, and the remaining operations."""
     known: dict[int, np.ndarray] = {}
     left: list[Operation] = []
     for operation in operations:
@@ -49,8 +49,9 @@ def fold(operations: Iterable[Operation]) -> tuple[dict[int, np.ndarray], list[O
 
 
 def broadcasting(operations: Sequence[Operation], table: Sequence[BufferSpec], needed: set[int]) -> list[Operation]:
-    """The operations, those on single elements with operands before their expansion where another has the whole shape.
-    Expansions that nothing reads then are left out."""
+    """The operations; elementwise ones get operands before their expansion if another operand has the full shape.
+    Expansions without readers are removed.
+    """
     expanded = {results[0]: operands[0] for p, operands, results in operations if type(p).__name__ == "Expand"}
     made: list[Operation] = []
     for primitive, operands, results in operations:
@@ -65,7 +66,7 @@ def broadcasting(operations: Sequence[Operation], table: Sequence[BufferSpec], n
 
 
 def is_elementwise(primitive: Primitive) -> bool:
-    """Whether it is one of this library's operations on single elements (those of others may do anything)."""
+    """Whether a primitive is one of the library's elementwise operations. Primitives defined elsewhere may do anything."""
     return primitive.kind == "elementwise" and primitive.structural
 
 
@@ -73,10 +74,10 @@ Member = tuple[Callable[..., Any], Rows, int]  # what writes a block, which ones
 
 
 class Chain:
-    """Operations on single elements of one shape, one after another on a block of rows, then on the next.
+    """Elementwise operations of one shape, all applied to one block of rows, then to the next.
 
-    `given`: rows it reads, `kept`: rows it gives. Blocks are numbered: those of `given`, of `kept`, then buffers that
-    hold what is between, each written again by the operation that reads its value for the last time.
+    `given`: rows it reads, `kept`: rows it returns. Blocks are numbered: those of `given`, of `kept`, then buffers for
+    intermediate values, each reused by the operation that reads its value for the last time.
     """
 
     def __init__(self, operations: Sequence[Operation], table: Sequence[BufferSpec], kept: Sequence[int]) -> None:
@@ -122,7 +123,7 @@ class Chain:
             arrays[row] = result
 
     def _run(self, shape: tuple[int, ...], large: list[np.ndarray]) -> None:
-        """Block after block along the first axis that can be split; a single axis has the least for NumPy to set up."""
+        """Block by block along the first axis that can be split. For a single axis NumPy has the least overhead."""
         axis, size = split_axis(shape), math.prod(shape)
         n, before = shape[axis], shape[:axis]
         rows = -(-n // -(-size // BLOCK))  # blocks of one size
@@ -143,15 +144,16 @@ def split_axis(shape: tuple[int, ...]) -> int:
 
 
 def _fits(primitive: Any, spec: BufferSpec) -> bool:
-    """Whether an operation with such a result is worth a place in a chain."""
+    """Whether an operation with such a result is worth adding to a chain."""
     if not is_elementwise(primitive) or spec.size < FEWEST:
         return False
     return math.prod(spec.shape[split_axis(spec.shape) + 1 :]) <= LONGEST_ROW
 
 
 def chained(operations: Sequence[Operation], table: Sequence[BufferSpec], needed: set[int]) -> list[Operation]:
-    """The operations with chains in place of stretches. One chain is open at a time; what reads its results comes behind
-    it, and an operation that reads what came behind begins another."""
+    """The operations, with chains in place of runs of elementwise ones. One chain is open at a time; readers of its results come after
+    it, and an operation that reads one of these starts another.
+    """
     readers: dict[int, set[int]] = {}
     for k, (_, operands, _) in enumerate(operations):
         for row in operands:

@@ -1,6 +1,6 @@
-"""Kernels of a device compiled by several threads. In: kernels. Out: the driver's pipelines. Raises CompileError.
+"""Compiles a device's kernels with several threads. In: kernels. Out: the driver's pipelines. Raises CompileError.
 
-The device that the pipelines are for knows which kernels it has already (`pipelines.py`); here each one is compiled.
+`pipelines.py` knows which kernels are compiled already; this module compiles each kernel that it is given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_COMPILERS = min(16, os.cpu_count() or 1)  # threads
 
 
 class Compiler:
-    """All calls run under the device's lock.
+    """All calls are made under the device's lock.
 
     is_loss: whether an error means that the device is lost. rehearsal: for drivers that compile at the first dispatch, or None.
     """
@@ -53,7 +53,7 @@ class Compiler:
         return [self._compile(kernel) for kernel in kernels]
 
     def begin(self, kernel: Kernel) -> None:
-        """Have a kernel compiled by another thread, unless that is under way."""
+        """Start compiling a kernel on another thread, unless that has been done."""
         key = kernel.source, kernel.access
         if key in self._begun:
             return
@@ -64,7 +64,7 @@ class Compiler:
         self._begun[key] = compilers().submit(self._compile, kernel)
 
     def forget_begun(self) -> None:
-        """Let go of what was begun and is not wanted. Each thread has taken its errors out of `events` when it ends."""
+        """Drop compilations that are no longer needed. Each thread has removed its errors from `events` when it ends."""
         self.wait_begun()
         self._begun.clear()
         if self._native.compiles_ahead:
@@ -76,11 +76,11 @@ class Compiler:
 
     @property
     def under_way(self) -> int:
-        """How many kernels were begun and neither taken nor forgotten."""
+        """The number of compilations that were started and neither used nor dropped."""
         return len(self._begun)
 
     def layouts(self, access: tuple[str, ...]) -> tuple[Any, Any]:
-        """The layouts of a bind group and of the pipelines that take it, by what kernels do with each buffer."""
+        """The layouts of a bind group and of its pipelines, from the kernels' access to each buffer."""
         layouts = self._layouts.get(access)
         if layouts is None:
             group = self._native.create_bind_group_layout(access)
@@ -88,7 +88,7 @@ class Compiler:
         return layouts
 
     def _made(self, kernel: Kernel) -> Any:
-        """The pipeline that was begun."""
+        """The pipeline whose compilation was started."""
         begun = self._begun.pop((kernel.source, kernel.access), None)
         return self._compile(kernel) if begun is None else begun.result()
 
@@ -109,7 +109,7 @@ def compilers() -> Executor:
 
 
 def explain_compile_error(kernel: Kernel, message: str) -> str:
-    """Name the kernel, quote its line, and say what the shader compiler said."""
+    """Name the kernel, quote its line, and add the shader compiler's message."""
     text = f"[webgpu] kernel {kernel.name!r} does not compile"
     if kernel.origin:
         text += f" (it computes {kernel.origin})"

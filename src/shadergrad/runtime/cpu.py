@@ -1,5 +1,6 @@
-"""The cpu device: NumPy, one graph node after another, or what `chains.py` makes of a plan. The reference for every other
-device. Where llvmlite is installed, programs that come again run as native kernels (native_cpu.py), with the same bits."""
+"""The cpu device: NumPy, one graph node after another, or the chains of `chains.py`. It is the reference for every other
+device. If llvmlite is installed, programs that run repeatedly become native kernels (native_cpu.py), with the same bits.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ from .native_cpu import Native
 from .native_operations import operation_of
 from .threads import pool
 
-COMES_AGAIN = 2  # the run of a program in which it is compiled
-LITTLE_COMES_AGAIN = 32  # the same of one that NumPy runs in less time than machine code takes to load
+COMES_AGAIN = 2  # the run in which a program is compiled
+LITTLE_COMES_AGAIN = 32  # the same for a program that NumPy runs in less time than machine code takes to load
 MANY, LARGE = 48, 1 << 14  # operations, or elements of an array, that are no little
 MOST_OF_SMALL = (
     2000  # operations on small arrays, as of a sampler's unrolled loop: compiling more takes many seconds, and is left
@@ -43,7 +44,7 @@ Step = tuple[Any, Rows, Rows, list[int]]  # an operation, and the rows that noth
 
 
 def _steps(operations: Sequence[Operation], needed: set[int]) -> list[Step]:
-    """Operations in order, each with the arrays that can go behind it; `needed` stay."""
+    """Operations in order, each with the arrays that can be freed after it; `needed` are kept."""
     last: dict[int, int] = {}
     for k, (_, operands, results) in enumerate(operations):
         for place in (*operands, *results):
@@ -56,8 +57,9 @@ def _steps(operations: Sequence[Operation], needed: set[int]) -> list[Step]:
 
 
 def _own(array: Any, dtype: DType, views: bool = False) -> np.ndarray:
-    """An array for a storage: row by row, none of the program's, and no view, which would keep its base alive. Of a base
-    that it shows whole it may be one, where `views`: no code but ours made the base."""
+    """An array for a storage: row-major, not owned by the program, and no view, which would keep its base alive. It may be a view of the whole
+    base if `views` is true: then only library code made the base.
+    """
     array = np.asarray(array, dtype.numpy)
     if not array.flags.c_contiguous or not array.flags.writeable:
         return array.copy(order="C")
@@ -91,7 +93,7 @@ class CpuProgram(Program):
         self._steps = _steps(chained(left, plan.buffers, self._needed), {*self._needed, *self._known})
 
     def _operation(self, primitive: Primitive) -> Any:
-        """What computes a primitive."""
+        """The callable that computes a primitive."""
         return primitive
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
@@ -122,7 +124,7 @@ class CpuProgram(Program):
             raise _no_memory(what, self.plan.buffers[results[0]].shape, error) from error
 
     def _run_timed(self, arrays: list[Any]) -> None:
-        """Each operation of the plan by itself, and tell who listens how long it took."""
+        """Run each operation of the plan by itself, and report its time to listeners."""
         run, origins = timing.next_run(), timing.origins(len(self._operations))
         for k, (primitive, operands, results, gone) in enumerate(_steps(self._operations, self._needed)):
             start = timing.now()
@@ -146,7 +148,7 @@ class CpuProgram(Program):
         return [self._give(row, arrays, by_row, target) for row, target in zip(self.plan.outputs, targets, strict=True)]
 
     def _give(self, row: int, arrays: Any, by_row: dict[int, Storage], target: Storage | None) -> Storage:
-        """A storage of its own for an output; an array may be shared, for arrays are replaced, never written."""
+        """An output's storage. It may share an array with others, because arrays are replaced, never written."""
         spec = self.plan.buffers[row]
         array = _own(arrays[row], spec.dtype, self._views)
         storage = target if spec.aliases is None else by_row[spec.aliases]
@@ -157,8 +159,9 @@ class CpuProgram(Program):
 
 
 class NativeProgram(CpuProgram):
-    """A plan that is interpreted when it first runs, and compiled when it comes again: most graphs of a script's first seconds
-    do not. What native kernels do not serve, they leave to the interpreter."""
+    """A plan that is interpreted at first, and compiled at its second run (a small one at its 32nd), because most graphs of a script's
+    first seconds do not recur. Operations without a native kernel are interpreted.
+    """
 
     def __init__(self, device: CpuDevice, plan: Plan) -> None:
         super().__init__(device, plan)
@@ -190,7 +193,7 @@ class NativeProgram(CpuProgram):
         return self._give_all(arrays, dict(zip(plan.inputs, inputs, strict=True)), into)
 
     def _teller(self, rows: Sequence[Row]) -> Callable[[NativeStep, float, float], None]:
-        """What tells who listens of each step of a run."""
+        """A callback that reports the time of each step of a run to listeners."""
         run, origins = timing.next_run(), timing.origins(len(self.plan.dispatches))
 
         def told(step: NativeStep, start: float, seconds: float) -> None:
@@ -206,12 +209,12 @@ class NativeProgram(CpuProgram):
 
 
 def _stays(plan: Plan) -> bool:
-    """Whether a program is never compiled, because that takes too long."""
+    """Whether a program is never compiled, because compilation would take too long."""
     return len(plan.dispatches) > MOST_OF_SMALL and all(spec.size < LARGE for spec in plan.buffers)
 
 
 def native_kernels(plan: Plan) -> str:
-    """What a program of the cpu device becomes when it comes again, for people."""
+    """A line of text: the native kernels into which a program of the cpu device is compiled when it recurs."""
     if _stays(plan):
         return f"none fused: so many operations on fewer than {LARGE:,} elements each would take long to compile"
     steps = steps_of(plan, llvm.code().tile)
@@ -221,7 +224,7 @@ def native_kernels(plan: Plan) -> str:
 
 
 def told_of(steps: Steps) -> str:
-    """How many steps there are of each kind."""
+    """The number of steps of each kind, as text."""
     numpy = Counter(step.hosted.of.name for step in steps.steps if step.hosted is not None)
     native = count(len(steps.steps) - numpy.total(), "native kernel")
     names = ", ".join(f"{name} {n}" for name, n in numpy.most_common())
@@ -232,7 +235,7 @@ plans.native_kernels.append(native_kernels)
 
 
 class CpuDevice(Device):
-    """Holds values as NumPy arrays of their own dtype, float64 and int64 among them."""
+    """Holds values as NumPy arrays of their own dtype, including float64 and int64."""
 
     def __init__(self, index: int = 0) -> None:
         self.name = "cpu"

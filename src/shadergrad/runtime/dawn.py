@@ -1,7 +1,7 @@
-"""Dawn, by wgpudawn (PyPI): the WebGPU of Chrome. The only module that imports wgpudawn, which lies beside wgpu, not in its place.
+"""Dawn, Chrome's WebGPU, through the package wgpudawn. The only module that imports wgpudawn, which is installed in addition to wgpu.
 
-It offers what wgpu-native does not: matrix units (chromium-experimental-subgroup-matrix), and half precision on NVIDIA. It refuses
-llvmpipe, which lacks dynamic indexing of textures. Import it lazily: it fails where Dawn's library does.
+It offers what wgpu-native lacks: matrix units (chromium-experimental-subgroup-matrix), and half precision on NVIDIA. It refuses
+llvmpipe, which lacks dynamic indexing of textures. Import this module lazily: it fails if Dawn's library cannot be loaded.
 Its additions to the header: https://dawn.googlesource.com/dawn/+/refs/heads/main/docs/
 """
 
@@ -31,8 +31,8 @@ TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia", "use_vulkan_memor
 # Of a device: kernels are bounded by construction, and times are wanted to the nanosecond.
 UNCHECKED = ("disable_robustness",)
 COARSE = ("timestamp_quantization",)
-BACKENDS = ("Vulkan", "Metal", "D3D12", "D3D11")  # there is also one that does nothing
-WAIT = 100_000_000  # nanoseconds, so that a Ctrl-C comes through
+BACKENDS = ("Vulkan", "Metal", "D3D12", "D3D11")  # without Dawn's null backend
+WAIT = 100_000_000  # nanoseconds between checks for Ctrl-C
 MATRICES = "chromium-experimental-subgroup-matrix"
 
 
@@ -44,21 +44,23 @@ def _instance() -> Any:
 
 
 def _adapters() -> list[Any]:
-    """wgpudawn's objects for all adapters, new ones, as Dawn makes one device of each. Its public list leaves out all but one of
-    equal GPUs."""
+    """New wgpudawn objects for all adapters, because Dawn makes only one device from each. Its public list has only one of
+    several equal GPUs.
+    """
     _instance()
     return [a for a in _gpu._enumerate_all_adapters() if a.info["backend_type"] in BACKENDS]
 
 
 def enumerate_adapters() -> list[Found]:
-    """The adapters, in Dawn's order; `raw` is the place in it."""
+    """The adapters, in Dawn's order; `raw` is the position in it."""
     found = _adapters()
     return [Found(_info(a), a.limits, frozenset(a.features), _matrices(a), i) for i, a in enumerate(found)]
 
 
 def _info(adapter: Any) -> dict[str, Any]:
-    """What the adapter tells of itself. wgpudawn gives WebGPU's bounds for the sizes of its subgroups, the adapter its own; kernels for
-    matrix units run with those that the units tell."""
+    """The adapter's own properties. wgpudawn returns WebGPU's bounds for subgroup sizes, the adapter its own; kernels for
+    matrix units use the sizes that the units report.
+    """
     own = HEADER.ffi.new("WGPUAdapterInfo *")
     HEADER.lib.wgpuAdapterGetInfo(adapter._internal, own)
     least, most = own.subgroupMinSize, own.subgroupMaxSize
@@ -75,7 +77,7 @@ def _configurations(adapter: Any) -> list[dict[str, Any]]:
 
 
 def _matrices(adapter: Any) -> tuple[Matrices, ...]:
-    """The products of its matrix units, as the adapter tells them."""
+    """The matrix shapes of its matrix units, as the adapter reports them."""
     told = _configurations(adapter)
     return tuple(
         Matrices(c["m"], c["n"], c["k"], str(c["component_type"]), str(c["result_component_type"])) for c in told
@@ -92,7 +94,7 @@ ON_PIPELINE = HEADER.callback(
 
 
 class DawnDevice(NativeDevice):
-    """A device of Dawn, which waits for futures, and compiles pipelines on threads of its own."""
+    """A device of Dawn, which waits for futures, and compiles pipelines on its own threads."""
 
     header = HEADER
 
@@ -128,7 +130,7 @@ class DawnDevice(NativeDevice):
         return self._checked(raw, self.lib.wgpuShaderModuleRelease)
 
     def _create_pipeline(self, descriptor: Any) -> Any:
-        """By a thread of Dawn's: a synchronous call would hold the device's lock meanwhile."""
+        """Asynchronous, on a thread of Dawn's: a synchronous call would hold the device's lock for its whole duration."""
         answers: list[tuple[int, Any, str]] = []
         handle = self.ffi.new_handle(answers)
         request = self.ffi.new("WGPUCreateComputePipelineAsyncCallbackInfo *")

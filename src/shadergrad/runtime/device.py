@@ -1,4 +1,4 @@
-"""What every device can do, and which devices there are. In: plans and host arrays. Out: storages and host arrays.
+"""The interface of devices, and the table of available ones. In: plans and host arrays. Out: storages and host arrays.
 
 A device allocates storages, moves host arrays in and out, and loads a plan into a program. A program run on input
 storages gives output storages; an output that aliases an input is that input's storage, updated in place.
@@ -24,15 +24,15 @@ from ..plan import Kernel, Plan
 from ..system import interrupts
 from ..target import Target
 
-LARGE = 1 << 20  # bytes from which on it is remembered who made a storage
+LARGE = 1 << 20  # bytes from which on a storage records the line that made it
 
 
 class Storage:
     """Owned device memory. `handle` is the device's own: a NumPy array, or a GPU buffer. Freed when unreachable.
 
-    uploaded: the bytes that it was made from, if the device remembers them to survive its own loss; None once a program
-    has written over them. writes: how often a compiled step put another value there, so that copies know when they are
-    old.
+    uploaded: the bytes from which it was made, if the device keeps them to survive its own loss; None once a program
+    has overwritten it. writes: how often a compiled step assigned another value, so that copies can detect that they are
+    outdated.
     """
 
     __slots__ = ("__weakref__", "_place", "device", "handle", "nbytes", "uploaded", "writes")
@@ -51,14 +51,14 @@ class Storage:
 
     @property
     def made_at(self) -> str:
-        """The user's line that made a large one, "train.py:12"; else ""."""
+        """The user's line that made a large storage, "train.py:12"; else ""."""
         return "" if self._place is None else self._place.line
 
 
 class Program(ABC):
-    """A plan, loaded: all that can be resolved ahead is resolved.
+    """A loaded plan, in which everything that can be resolved in advance is resolved.
 
-    numbers: the values of the plan's last inputs, where the program holds them; `run` then takes the inputs before them.
+    numbers: the values of the plan's last inputs, if the program holds them; `run` then takes the inputs before them.
     """
 
     plan: Plan
@@ -66,16 +66,17 @@ class Program(ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
-        """One execution: a storage for each of plan.inputs in, a storage for each of plan.outputs out.
+        """One execution: takes a storage for each of plan.inputs, returns a storage for each of plan.outputs.
 
         into: for each output, a storage of its size to overwrite instead of a fresh one, or None.
-        Does not wait for the device. The caller must not hold a stale idea of an aliased input: it is overwritten.
+        Does not wait for the device. An aliased input is overwritten, so the caller must not use its old value afterwards.
         """
 
 
 class Begun(NamedTuple):
-    """A read of a part that is under way. first: its first element. nbytes: of its elements. is_ready: whether finish, which gives them, would
-    not wait."""
+    """A read of a part that is in flight. first: its first element. nbytes: of its elements. is_ready: whether `finish`, which returns them,
+    would not wait.
+    """
 
     first: int
     nbytes: int
@@ -84,14 +85,14 @@ class Begun(NamedTuple):
 
 
 class Filling:
-    """A storage on its way: values go to the device when they are all there."""
+    """A storage that is filled in parts; the device has its values once all are there."""
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: DType) -> None:
         self._device, self._shape, self._dtype = device, shape, dtype
         self._parts: dict[int, np.ndarray] = {}
 
     def put(self, first: int, values: np.ndarray) -> None:
-        """The elements from `first` on, which are taken at once."""
+        """Adds the elements from `first` on, which are copied at once."""
         self._parts[first] = values
 
     def done(self) -> Storage:
@@ -108,7 +109,7 @@ class Device(ABC):
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """The library measures the device meanwhile: what it allocates is not the program's."""
+        """A context in which the library measures the device: its allocations do not count as the program's."""
         yield
 
     @abstractmethod
@@ -127,7 +128,7 @@ class Device(ABC):
     has_room = True  # whether a few more submissions would wait for none under way
 
     def begin_download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> list[Begun]:
-        """Begin to read the values that a storage has now, behind the work submitted so far, in parts."""
+        """Start reading the present values of a storage, after the work submitted so far, in parts."""
         values = self.download(storage, shape, dtype)
         return [Begun(0, values.nbytes, lambda: True, lambda: values.reshape(-1))]
 
@@ -136,12 +137,12 @@ class Device(ABC):
         return Filling(self, shape, dtype)
 
     async def download_async(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        """As `download`, for a browser's Python that cannot wait."""
+        """Like `download`, for Python in a browser that cannot block."""
         return self.download(storage, shape, dtype)
 
     @contextmanager
     def compiling(self) -> Iterator[Callable[[Kernel], None]]:
-        """While a plan is made and loaded. Gives what is to be told of each of its kernels, as soon as the text is known."""
+        """A context in which a plan is made and loaded. Returns a callback for each of its kernels, to be called as soon as its source is known."""
         yield lambda kernel: None
 
     @abstractmethod
@@ -154,18 +155,18 @@ class Device(ABC):
 
     @abstractmethod
     def release(self, handle: Any) -> None:
-        """Take back the memory behind a storage that nobody can reach any more."""
+        """Free the memory of an unreachable storage."""
 
     @abstractmethod
     def describe(self) -> str:
-        """One line for people: which hardware this is."""
+        """A line of text that names the hardware."""
 
     def compute(self, wanted: Sequence[Node]) -> bool:
-        """Give pending nodes their values, on a device that does so without plans; False on all others."""
+        """Compute pending nodes, on a device that does so without plans; False on all others."""
         return False
 
     def evaluate(self, capture: Capture) -> list[Storage] | None:
-        """The values of a capture's outputs, then of what is worth keeping, without a plan; None on a device that needs one."""
+        """The values of a capture's outputs, then of nodes worth keeping, without a plan; None on a device that needs one."""
         return None
 
     @property
@@ -174,7 +175,7 @@ class Device(ABC):
         return False
 
     def reset(self) -> bool:
-        """Open the device again if it was lost, and say whether it was. Most devices cannot be."""
+        """Open the device again if it was lost, and return whether it was. Most devices cannot be reset."""
         return False
 
 
@@ -187,12 +188,12 @@ _lock = threading.Lock()
 
 
 def register_device(kind: str, factory: Callable[[int], Device]) -> None:
-    """Make `kind`, or `kind:index`, known; `factory(index)` opens it on first use."""
+    """Register `kind`, or `kind:index`; `factory(index)` opens the device on first use."""
     _factories[kind] = factory
 
 
 def stand_for(kind: str, *names: str, current: int = 0) -> None:
-    """Let `kind:0`, `kind:1` ..., names of another library's, mean these devices from here on, and `kind` that of number `current`."""
+    """Map another library's names `kind:0`, `kind:1` ... to these devices, and `kind` to number `current`."""
     found = [canonical_name(name) for name in names]
     _stands.update({f"{kind}:{k}": name for k, name in enumerate(found)})
     _stands[kind] = found[current]
@@ -200,17 +201,17 @@ def stand_for(kind: str, *names: str, current: int = 0) -> None:
 
 
 def count_of(kind: str) -> int:
-    """How many devices stand for a name of another library's."""
+    """How many devices are mapped to another library's kind."""
     return sum(name.startswith(f"{kind}:") for name in _stands)
 
 
 def current_of(kind: str) -> int:
-    """The number of the one that the name alone means."""
+    """The number to which the kind alone refers."""
     return _numbers.get(kind, 0)
 
 
 def make_current(kind: str, number: int) -> None:
-    """Let the name alone mean another number. Raises DeviceError where nothing stands for that."""
+    """Let the kind alone refer to another number. Raises DeviceError if no device is mapped to it."""
     name = f"{kind}:{number}"
     if name not in _stands:
         raise DeviceError(f"there is no {name!r}. Known: {', '.join(k for k in _stands if k.startswith(f'{kind}:'))}.")
@@ -218,12 +219,12 @@ def make_current(kind: str, number: int) -> None:
 
 
 def standing_for(kind: str) -> str | None:
-    """The device that a name of another library's stands for, if any."""
+    """The device to which a name of another library's is mapped, if any."""
     return _stands.get(kind)
 
 
 def restrict_to(name: str) -> None:
-    """Let `name` be the only device that programs are told of when they ask which accelerators there are."""
+    """Let `name` be the only device that programs see when they list accelerators."""
     _only.append(canonical_name(name))
     del _only[:-1]
 
@@ -252,8 +253,9 @@ def canonical_name(name: object) -> str:
 
 
 def get_device(name: str) -> Device:
-    """The open device of that name; opens it on first use. Raises DeviceError where it cannot be, and ConfigError where
-    the environment asks for something that means nothing."""
+    """The open device of that name; opens it on first use. Raises DeviceError if it cannot be opened, and ConfigError if
+    a setting of the environment is invalid.
+    """
     name = canonical_name(name)
     device = _devices.get(name)
     if device is None:

@@ -1,4 +1,4 @@
-"""Values as shaders store them: 32 bits an element, halves in 16, two to a word. In: host arrays. Out: host arrays."""
+"""The encoding of values for shaders: 32 bits per element; halves take 16, two per word. In: host arrays. Out: host arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import DTypeError
 
 
 def encoded(array: np.ndarray, dtype: DType, device: str) -> np.ndarray:
-    """The elements as shaders want them. Raises DTypeError for a dtype that shaders lack, and for an int64 beyond 32 bits."""
+    """The elements in the encoding of shaders. Raises DTypeError for a dtype that shaders lack, and for an int64 beyond 32 bits."""
     if dtype.wgsl is None:
         raise unsupported(dtype)
     if dtype.is_half:

@@ -1,18 +1,18 @@
-"""One kernel for many sizes: texts that differ in numbers alone become one, which reads those numbers from a uniform buffer.
+"""Shares kernels between sizes: kernels whose sources differ only in numbers become one, which reads the numbers from a uniform buffer.
 
-In: the kernels of a plan, each with its numbers in its text. Out: kernels to compile, and for each the numbers to bind.
+In: the kernels of a plan, with numbers in their source. Out: kernels to compile, and the numbers to bind for each.
 
-Of a plan for one of several sizes (`Plan.family`) a kernel is compiled with those open that vary, by their mark, and with its floats; one
-that an earlier plan of the same step had with other numbers, with those open as well. Which it is never changes what is
-computed: an open number is bound with the value that the text had. So nothing here has to be right about sizes, only about
-WGSL: a number within a function may be an expression, except in a type.
+A number that the kernel reads from memory is called open. If a plan is for one of several sizes (`Plan.family`), its marked sizes and its
+floats are open, and so are numbers in which an earlier plan of the same step differed. An open number is bound with the value that the
+source had, so opening a number never changes a result. This module depends on the syntax of WGSL only: a number in a function may be
+replaced by an expression, except in a type.
 
-A program that runs uncompiled over many lengths makes a plan for each. So a kernel is compiled with its numbers open, too, whose text
-`MANY_PLANS` plans before it had with other numbers.
+An uncompiled program that runs with many lengths makes a plan for each. So the numbers of a kernel are also opened once its source has
+occurred in `MANY_PLANS` plans with other numbers.
 
-Of a large plan for a driver that compiles slowly, llvmpipe, products become one kernel where they differ in numbers: layers of
-several widths have them. Those numbers are read once, at the beginning of the kernel; what a loop divides by stays in
-the text, for a division by a number that is not known takes ten times as long, and so does compiling it.
+In a large plan for llvmpipe, a driver that compiles slowly, matrix multiplications that differ in numbers become one kernel, such as
+those of layers of several widths. The kernel reads these numbers once, at its beginning. Divisors in loops stay constants, because a
+division by an unknown number takes ten times as long, and so does its compilation.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ..errors import CompileError
 from ..plan import Kernel
 from ..symbolic_sizes import MARK
 
-MOST_TEXTS = 2048  # texts without their numbers
-MOST_ALIKE = 16  # kernels kept of one text
-MOST_NUMBERS = 2048  # that one kernel reads: 8 KiB, of the 64 that any device binds
+MOST_TEXTS = 2048  # sources without their numbers
+MOST_ALIKE = 16  # kernels kept per source
+MOST_NUMBERS = 2048  # that one kernel reads: 8 KiB of the 64 KiB that any device binds
 NAME = "sg_sizes"
 ENTRY = "\nfn main("
 CLOSED = {"0.0", "1.0"}
 
-MANY_PLANS = 8  # with other numbers in a text; a model's layers of several widths lie in one plan, and stay as they are
+MANY_PLANS = 8  # with other numbers in a source. A model's layers of several widths are in one plan, and keep constants
 MOST_OUTLINES = 1 << 13
-UNCOMPILED = -1  # the family of plans that belong to no compiled step
+UNCOMPILED = -1  # the family of plans outside of compiled steps
 DIGITS = b"0123456789."
 
 MANY, LONG = 8, 2_000  # products of a large plan that have more characters than that
@@ -53,7 +53,7 @@ Numbers = tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A kernel that was compiled with some of its numbers open. family: of plans for which it was made."""
+    """A kernel that was compiled with some of its numbers open. family: that of the plans for which it was made."""
 
     kernel: Kernel
     numbers: Numbers
@@ -61,12 +61,12 @@ class Opened:
     family: int
 
     def serves(self, numbers: Numbers) -> bool:
-        """Whether the numbers that are not open are the same."""
+        """Whether the numbers that are not open are equal."""
         others = set(self.places)
         return all(a == b or k in others for k, (a, b) in enumerate(zip(self.numbers, numbers, strict=True)))
 
     def values(self, numbers: Numbers) -> np.ndarray:
-        """What the buffer holds for a kernel with these numbers: 32 bits each, in whole vec4s."""
+        """The contents of the uniform buffer for a kernel with these numbers: 32 bits each, in whole vec4s."""
         words = np.zeros(-(-len(self.places) // 4) * 4, np.int32)
         for k, place in enumerate(self.places):
             words[k] = _word(numbers[place])
@@ -74,7 +74,7 @@ class Opened:
 
 
 class Families:
-    """The kernels of a device with open numbers. try_out: compiles one, and raises CompileError where it cannot be."""
+    """The kernels of a device with open numbers. try_out: compiles one, and raises CompileError if that fails."""
 
     def __init__(self, try_out: Callable[[Kernel], object]) -> None:
         self._try_out = try_out
@@ -86,14 +86,14 @@ class Families:
     def choose(
         self, kernels: Sequence[Kernel], family: int, is_compiled: Callable[[Kernel], bool]
     ) -> list[tuple[Kernel, np.ndarray | None]]:
-        """For each kernel of a plan what to compile, and the numbers to bind."""
+        """For each kernel of a plan, the kernel to compile, and the numbers to bind."""
         before = {id(o) for alike in self._known.values() for o in alike if o.family == family}
         return [self._chosen(kernel, family, before, is_compiled) for kernel in kernels]
 
     def follow(
         self, kernels: Sequence[Kernel], is_compiled: Callable[[Kernel], bool]
     ) -> list[tuple[Kernel, np.ndarray | None]]:
-        """The same for a plan by itself: what many plans before it had with other numbers is compiled with those open."""
+        """The same for a plan outside of compiled steps: kernels whose source many earlier plans had with other numbers get open numbers."""
         if len(self._plans) > MOST_OUTLINES:
             self._plans.clear()
         for outline in {_outline(kernel) for kernel in kernels if not is_compiled(kernel)}:
@@ -107,13 +107,13 @@ class Families:
         ]
 
     def varies(self, kernel: Kernel) -> bool:
-        """Whether many plans had its text with other numbers."""
+        """Whether many plans had its source with other numbers."""
         return self._plans.get(_outline(kernel), 0) > MANY_PLANS
 
     def join(
         self, kernels: Sequence[Kernel], is_compiled: Callable[[Kernel], bool]
     ) -> list[tuple[Kernel, np.ndarray | None]]:
-        """The same for a plan by itself, whose products become one where their texts differ in numbers alone."""
+        """The same for a single plan: matrix multiplications whose sources differ only in numbers become one kernel."""
         long = (k for k in kernels if k.archetype == "dot" and len(k.source) >= LONG)
         distinct = {(k.source, k.access): k for k in long if not is_compiled(k)}
         joined: dict[tuple[str, tuple[str, ...]], tuple[Kernel, np.ndarray | None]] = {}
@@ -197,12 +197,12 @@ class Families:
 
 
 def _outline(kernel: Kernel) -> tuple[bytes, tuple[str, ...]]:
-    """What kernels that differ in their numbers alone have in common, quickly found."""
+    """A quickly computed key that is equal for kernels that differ only in numbers."""
     return hashlib.sha1(kernel.source.encode().translate(None, DIGITS), usedforsecurity=False).digest(), kernel.access
 
 
 def _without_numbers(body: str) -> tuple[str, Numbers, list[int]]:
-    """A text with a sign for each number, the numbers, and the places of those that are marked."""
+    """A source with placeholders for numbers, the numbers, and the positions of those that are marked."""
     numbers: list[str] = []
     marked: list[int] = []
 
@@ -218,7 +218,7 @@ def _without_numbers(body: str) -> tuple[str, Numbers, list[int]]:
 
 
 def _with_uniforms(kernel: Kernel, head: str, body: str, count: int) -> Kernel:
-    """A kernel with another body, which reads so many numbers from one more buffer."""
+    """A kernel with another body, which reads that many numbers from an additional buffer."""
     binding = len(kernel.access)
     declared = f"@group(0) @binding({binding}) var<uniform> {NAME}: array<vec4<i32>, {-(-count // 4)}>;\n"
     first, rest = head.split("\n", 1)
@@ -226,13 +226,13 @@ def _with_uniforms(kernel: Kernel, head: str, body: str, count: int) -> Kernel:
 
 
 def _with_open(body: str, places: Sequence[int]) -> str:
-    """A text that reads the numbers at some places from the buffer."""
+    """A source that reads the numbers at some positions from the buffer."""
     slots = {place: k for k, place in enumerate(places)}
     return _replaced(body, {place: lambda kind, k=k: _read(kind, k) for place, k in slots.items()})
 
 
 def _reading_once(kernel: Kernel, slots: Mapping[int, int], count: int) -> Kernel:
-    """A kernel that reads its numbers at some places from the buffer, each slot of that once, before all else."""
+    """A kernel that reads its numbers at some positions from the buffer, each slot once, at its beginning."""
     head, body = kernel.source.split(ENTRY, 1)
     read: dict[str, str] = {}  # what is read, by its name
 
@@ -247,13 +247,13 @@ def _reading_once(kernel: Kernel, slots: Mapping[int, int], count: int) -> Kerne
 
 
 def _read(kind: str, slot: int) -> str:
-    """A number of the buffer, of the kind that `_NUMBER` finds."""
+    """The expression that reads a number from the buffer, of the kind that `_NUMBER` finds."""
     word = f"{NAME}[{slot // 4}].{'xyzw'[slot % 4]}"
     return {"i": word, "u": f"u32({word})", "f": f"bitcast<f32>({word})"}[kind]
 
 
 def _replaced(body: str, others: Mapping[int, Callable[[str], str]]) -> str:
-    """A text with other words for the numbers at some places, given their kind."""
+    """A source in which the numbers at some positions are replaced, given their kind."""
     count = -1
 
     def other(match: re.Match[str]) -> str:
@@ -268,7 +268,7 @@ def _replaced(body: str, others: Mapping[int, Callable[[str], str]]) -> str:
 
 
 def _kept_in_text(body: str) -> tuple[str, ...]:
-    """The numbers that are not read: those by which something is divided in a loop, and those of constants and of cases."""
+    """The numbers that stay constants: divisors in loops, and numbers of constants and of cases."""
     found: list[str] = []
     blocks: list[bool] = []  # whether each that is open is a loop's
     for line in map(str.strip, body.split("\n")):

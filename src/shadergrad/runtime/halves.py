@@ -1,8 +1,8 @@
-"""Whether a device's own conversions between float16 and float32 are those of IEEE 754.
+"""Tests whether a device's own conversions between float16 and float32 follow IEEE 754.
 
-WGSL leaves open how `f16(x)` rounds, and what becomes of subnormal numbers and of those beyond the largest half. So the functions of
-compile/wgsl/halves.wgsl run once on all halves, all places half way between two, and their neighbours. In: an open device with
-float16. Out: whether each result is NumPy's, and so the same as that of math.wgsl's integers.
+WGSL does not specify how `f16(x)` rounds, nor the results for subnormal numbers and for numbers beyond the largest half. So the functions
+of compile/wgsl/halves.wgsl run once on all halves, on all midpoints between two, and on their neighbours. In: an open device with
+float16. Out: whether each result equals NumPy's, and thus that of the integer arithmetic in math.wgsl.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESULTS = 6  # words that a thread writes: the bits, back, rounded, two words of
 
 
 def inputs() -> np.ndarray:
-    """float32 numbers, as many as fill workgroups."""
+    """float32 numbers, padded to whole workgroups."""
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
     finite = np.sort(np.unique(halves[np.isfinite(halves)]))
     between = (finite[:-1] + finite[1:]) / 2  # exact in float32
@@ -30,7 +30,7 @@ def inputs() -> np.ndarray:
 
 
 def expected(given: np.ndarray) -> np.ndarray:
-    """What the kernel should write, as words; of NaN only that it is one is compared (`alike`)."""
+    """The words that the kernel should write; for NaN `alike` only compares that it is one."""
     with np.errstate(over="ignore"):
         halves = given.astype(np.float16)
     bits = halves.view(np.uint16).astype(np.uint32)
@@ -39,7 +39,7 @@ def expected(given: np.ndarray) -> np.ndarray:
 
 
 def alike(found: np.ndarray, wanted: np.ndarray, given: np.ndarray) -> bool:
-    """Whether all words are equal, but for those of NaN, which may be any NaN."""
+    """Whether all words are equal, where any NaN equals any NaN."""
     nan = np.isnan(given)
     if not np.array_equal(found[~nan], wanted[~nan]):
         return False
@@ -49,7 +49,7 @@ def alike(found: np.ndarray, wanted: np.ndarray, given: np.ndarray) -> bool:
 
 
 def functions(by_device: bool = True) -> str:
-    """The functions to check: those by the device's conversions, or those by integers."""
+    """The functions to test: those with the device's conversions, or those with integer arithmetic."""
     names = ("bits_float16", "from_float16", "as_float16", "words_float16", "four_float16")
     text = functions_text({f"sg_{name}" for name in names}, by_device)
     return f"enable f16;\n{text}" if by_device else text

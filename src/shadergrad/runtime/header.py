@@ -1,6 +1,6 @@
-"""webgpu.h of one library as cffi loads it: its strings, callbacks, limits and devices, and the handles to its objects.
+"""webgpu.h of one library, loaded by cffi: its strings, callbacks, limits and devices, and owning handles of its objects.
 
-In: `ffi` and `lib` of wgpu-native or of Dawn. Out: raw devices, and handles that are released when nobody can reach them.
+In: `ffi` and `lib` of wgpu-native or of Dawn. Out: raw devices, and handles that release their object when they are unreachable.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Header:
         return self._callbacks[-1]
 
     def text(self, view: Any) -> str:
-        """What a WGPUStringView says."""
+        """The text of a WGPUStringView."""
         if view.data == self.ffi.NULL:
             return ""
         whole = view.length == self.lib.WGPU_STRLEN
@@ -43,7 +43,7 @@ class Header:
         return "\n".join(line.rstrip() for line in data.decode(errors="replace").splitlines()).strip()
 
     def string_view(self, view: Any, text: str) -> Any:
-        """Fill a WGPUStringView; gives back the bytes, which the caller must keep until the call is over."""
+        """Fill a WGPUStringView; returns the bytes, which the caller must keep until the call has returned."""
         data = text.encode()
         chars = self.ffi.new("char[]", data)
         view.data, view.length = chars, len(data)
@@ -60,7 +60,7 @@ class Header:
         return limits
 
     def request_device(self, adapter: Any, wish: Wish, wanted: Sequence[int], events: Events, chain: Any = None) -> Any:
-        """A device with these features. chain: what follows its descriptor."""
+        """A device with these features. chain: the chained struct after its descriptor."""
         ffi, lib = self.ffi, self.lib
 
         def on_lost(_device: Any, _reason: int, message: Any, _userdata1: Any, _userdata2: Any) -> None:
@@ -101,9 +101,9 @@ class Header:
 
 
 class Handle:
-    """A raw object that is released when nobody can reach it: put in `graveyard`, which the device empties.
+    """A raw object that is released once it is unreachable: it is put in `graveyard`, which the device empties.
 
-    Not released on the spot, as objects die on any thread, amid other calls, and after the library is gone.
+    It is not released immediately, because objects die on any thread, during other calls, and after the library was unloaded.
     """
 
     __slots__ = ("__weakref__", "_graveyard", "_release", "raw")

@@ -1,6 +1,6 @@
-"""The implementations of WebGPU: which there are, and which one the process takes. In: the configuration. Out: modules, and their adapters.
+"""The available implementations of WebGPU, and the choice among them. In: the configuration. Out: modules, and their adapters.
 
-Both can lie in one process, but only one's devices are used. Nothing is imported before a GPU is asked for.
+Both may be installed, but a process uses the devices of one. Nothing is imported before a GPU is requested.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ INSTEAD = {
 
 
 def is_installed(name: str) -> bool:
-    """Whether the package of an implementation is there; it may fail to load all the same."""
+    """Whether the package of an implementation is installed; it may still fail to load."""
     return importlib.util.find_spec(PACKAGES[name]) is not None
 
 
 def implementation(name: str) -> Implementation:
-    """The module that calls "wgpu", "dawn" or "page", imported on first use. DeviceError says why it cannot be."""
+    """The module for "wgpu", "dawn" or "page", imported on first use. Raises DeviceError with the reason if it cannot be."""
     try:  # importing takes 0.2 s, and may fail
         return importlib.import_module(f".{name}", __package__)  # type: ignore[return-value]
     except Exception as error:  # the library's own failures are of many types: ImportError, OSError, RuntimeError
@@ -48,7 +48,7 @@ def implementation(name: str) -> Implementation:
 
 
 def found_by(name: str) -> list[Found]:
-    """The adapters of an implementation; asked once, as it takes a tenth of a second."""
+    """The adapters of an implementation, enumerated once, because that takes a tenth of a second."""
     module = implementation(name)
     with _lock:
         if name not in _found:
@@ -58,13 +58,13 @@ def found_by(name: str) -> list[Found]:
 
 
 def forget_adapters() -> None:
-    """Ask anew: a device was lost, or a test plays another machine."""
+    """Clear the cache of adapters: a device was lost, or a test simulates another machine."""
     with _lock:
         _found.clear()
 
 
 def candidates(settings: Config) -> tuple[str, ...]:
-    """The implementations to look at, the preferred last: of "auto", Dawn too where it is installed; in a browser its own."""
+    """The implementations to try, the preferred last: for "auto", Dawn too if it is installed; in a browser its own."""
     if IN_BROWSER:  # where there is one
         if settings.webgpu != "auto":
             raise ConfigError(
@@ -78,10 +78,10 @@ def candidates(settings: Config) -> tuple[str, ...]:
 
 @contextmanager
 def open_quietly() -> Iterator[None]:
-    """Keep EGL, wgpu and Dawn from printing on stderr what concerns windows only.
+    """Keep EGL, wgpu and Dawn from printing messages about windows on stderr.
 
-    EGL complains where XDG_RUNTIME_DIR is unset; they warn of missing window systems. Errors still show. Not before they are
-    imported: each makes its logger itself, of its own class, and refuses one that is already there.
+    EGL complains if XDG_RUNTIME_DIR is unset; they warn of missing window systems. Errors are still shown. Call it after they are
+    imported: each creates its logger itself, of its own class, and refuses an existing one.
     """
     loggers = [
         logging.getLogger(package) for package in PACKAGES.values() if package in logging.root.manager.loggerDict

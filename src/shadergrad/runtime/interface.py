@@ -1,6 +1,6 @@
-"""What the webgpu device asks of an implementation of WebGPU, and nothing of how it does it.
+"""The interface between the webgpu device and an implementation of WebGPU.
 
-Siblings: `wgpu` (wgpu-native) and `dawn` (Dawn, Chrome's), which share `native`, as both are called by the same C header, and `page`, a
+Implementations: `wgpu` (wgpu-native) and `dawn` (Dawn, Chrome's), which share `native`, as both have the same C header, and `page`, a
 browser's. Each is a module with NAME, PACKAGE, enumerate_adapters() and open_device(); `implementations` chooses one for the process.
 """
 
@@ -26,13 +26,13 @@ QUERY_USAGE = QUERY_RESOLVE | COPY_SRC
 Command = tuple[Any, Any, int, int, int]  # pipeline, bind group, workgroups x, y, z
 Copy = tuple[Any, Any, int]  # source, destination, bytes
 Stretch = tuple[Any, int, Any, int, int]  # source, from its byte, destination, to its byte, bytes
-MOST_OPERATIONS = 16_000_000_000  # of runs that share a submission: some 10 milliseconds of a weak GPU
+MOST_OPERATIONS = 16_000_000_000  # of runs that share a submission: some 10 milliseconds on a weak GPU
 SOON_TOGETHER = 8  # runs in one submission, soon after a wait
-MOST_TOGETHER = 32  # and after many that nobody waited for
+MOST_TOGETHER = 32  # the same after many runs without a wait
 
 
 class NativeError(Exception):
-    """The implementation refused a call. `out_of_memory` tells the one kind that freeing memory may cure."""
+    """The implementation refused a call. `out_of_memory` marks the only kind of error that freeing memory may cure."""
 
     def __init__(self, message: str, out_of_memory: bool = False) -> None:
         super().__init__(message)
@@ -41,14 +41,15 @@ class NativeError(Exception):
 
 @dataclass
 class Events:
-    """What callbacks heard: errors as (message, whether memory ran out), and why the device was lost. Kept apart from the device so
-    that they do not keep it alive."""
+    """Reports of callbacks: errors as (message, whether memory ran out), and the reason of a device loss. Separate from the device, so
+    that callbacks do not keep it alive.
+    """
 
     errors: list[tuple[str, bool]] = field(default_factory=list)
     lost: str | None = None
 
     def check(self) -> None:
-        """Raise what went wrong since the last check."""
+        """Raise the errors since the last check."""
         if not self.errors:
             return
         errors, self.errors = self.errors, []
@@ -62,7 +63,8 @@ class Events:
 class Found:
     """An adapter as an implementation finds it. info: with the keys device, description (the driver), vendor, vendor_id, device_id,
     backend_type, adapter_type and the sizes of subgroups. limits: by names such as max-buffer-size. features: in WebGPU's names.
-    matrices: the products of its matrix units. raw: what `open_device` takes."""
+    matrices: the matrix shapes of its matrix units. raw: the argument of `open_device`.
+    """
 
     info: Mapping[str, Any]
     limits: Mapping[str, int]
@@ -73,8 +75,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Wish:
-    """How a device is opened. limits: those to lower, by WebGPU's names. in_flight: submissions before the host waits. shares_loads:
-    kernels use subgroup operations. checked: kernels have bounds checks. uses_matrices: kernels use float16 and matrix units."""
+    """Options for opening a device. limits: those to lower, by WebGPU's names. in_flight: submissions before the host waits. shares_loads:
+    kernels use subgroup operations. checked: kernels have bounds checks. uses_matrices: kernels use float16 and matrix units.
+    """
 
     limits: Mapping[str, int]
     in_flight: int
@@ -84,8 +87,9 @@ class Wish:
 
 
 class Device(Protocol):
-    """One device and its queue. Raw objects are what the implementation likes. Not thread-safe, except create_pipeline: the owner
-    holds a lock. Every method raises NativeError where the implementation refuses."""
+    """One device and its queue. The implementation defines the type of raw objects. Not thread-safe, except create_pipeline: the owner
+    holds a lock. Every method raises NativeError if the implementation refuses.
+    """
 
     events: Events
     has_timestamps: bool
@@ -147,7 +151,7 @@ class Device(Protocol):
 
 
 class Implementation(Protocol):
-    """A module of a sibling. NAME: as SHADERGRAD_WEBGPU says it. PACKAGE: the distribution that has it."""
+    """The module of an implementation. NAME: its name in SHADERGRAD_WEBGPU. PACKAGE: its distribution package."""
 
     NAME: str
     PACKAGE: str

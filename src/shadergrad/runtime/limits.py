@@ -1,6 +1,6 @@
-"""What a device can do at best, measured: bytes a second, and multiplications with addition a second.
+"""Measures a device's peak rates: bytes per second, and multiply-adds per second.
 
-What kernels reach is told as a share of it. In: a device. Out: two rates, measured once a process.
+Profiles give a kernel's performance as a share of them. In: a device. Out: two rates, measured once per process.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .device import Device, get_device
 
 COPIED = 1 << 24  # floats: 64 MiB, more than caches hold
 THREADS = 256
-CHAINS = 8  # vec4 sums of a thread that do not wait for each other
+CHAINS = 8  # independent vec4 accumulators per thread
 MOST_REPEATS = 1 << 14
-ROUNDS = 3  # of which the fastest counts
-MATRIX = 1024  # rows and columns of the product that stands for arithmetic on the host
+ROUNDS = 3  # repetitions, of which the fastest counts
+MATRIX = 1024  # rows and columns of the matrix multiplication that measures arithmetic on the host
 
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """Measured ceilings of a device: bytes_per_second of memory, read and written; flops_per_second in float32.
+    """Measured peak rates of a device: bytes_per_second of memory, read and written; flops_per_second in float32.
 
     >>> print(sg.devices.DeviceLimits("mine", 1e9, 2e9))
     mine: 1.0 GB/s, 2 GFLOP/s
@@ -43,7 +43,7 @@ class DeviceLimits:
 
 @lru_cache(maxsize=16)
 def measure_limits(name: str) -> DeviceLimits:
-    """The ceilings of an open device. Raises DeviceError for one that runs no plans of its own."""
+    """The peak rates of an open device. Raises DeviceError for one that runs no plans."""
     device = get_device(name)
     language = device.target.language
     if language == "wgsl":

@@ -1,9 +1,8 @@
-"""The pool of GPU buffers: asks the driver rarely, hands the same buffer back to whoever had it last.
+"""The pool of GPU buffers, which keeps calls of the driver rare and returns the same buffer to the same user.
 
-In: sizes. Out: `Buffer`s, reused by size class. A freed buffer goes to a free list and not to the driver, because a
-new buffer costs a thousand times a reused one, and because bind groups stay valid only while buffers stay the same:
-a training step that gets its old buffers back has nothing to set up again. Knows nothing of wgpu: it is given the
-functions that create and destroy.
+In: sizes. Out: `Buffer`s, reused by size class. A freed buffer goes to a free list instead of the driver, for two reasons: a
+new buffer costs a thousand times a reused one, and bind groups stay valid only while buffers stay the same. A training step that gets its
+old buffers back has nothing to set up again. The pool does not depend on wgpu: it is given the functions that create and destroy buffers.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ..plan import format_bytes, round_up
 GRANULARITY = 256  # bytes: the smallest buffer, and the strictest offset alignment of the portable profile
 BINDING_GRANULARITY = 16  # bytes: bound ranges are rounded up to whole vec4s, so every buffer must be too
 STEPS_PER_OCTAVE = 8  # size classes between two powers of two: at most 1/8 of a buffer is wasted
-SMALL = 4096  # bytes: for so few no bundle is broken up, whose program would bind all its buffers anew
+SMALL = 4096  # bytes: for smaller requests no bundle is broken up, because its program would make all bind groups again
 LARGE, STEPS_OF_LARGE = 1 << 24, 128  # of larger buffers at most 1/128
 
 _serials = count(1)
@@ -43,7 +42,7 @@ class Buffer:
 
 @lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
-    """The capacity that serves a request: a multiple of 256, at most 1/8 larger than asked beyond 2 KiB, 1/128 beyond 16 MiB."""
+    """The capacity for a request: a multiple of 256, at most 1/8 larger than requested beyond 2 KiB, 1/128 beyond 16 MiB."""
     octave = 1 << max(nbytes - 1, 1).bit_length() - 1
     return round_up(
         max(nbytes, 1), max(GRANULARITY, octave // (STEPS_OF_LARGE if octave >= LARGE else STEPS_PER_OCTAVE))
@@ -51,10 +50,10 @@ def size_class(nbytes: int) -> int:
 
 
 class Bundle:
-    """Buffers that a program takes and gives back together, at each run: its temporaries.
+    """The temporaries of a program, which takes and returns their buffers together at each run.
 
-    While idle the bundle stays whole, so that taking it again is one step. When the pool has nothing else to give,
-    it breaks idle bundles up, and their programs gather their buffers anew. A small buffer is made instead.
+    An idle bundle stays whole, so that taking it again is one operation. If the pool has nothing else to give,
+    it breaks up idle bundles, and their programs collect their buffers again. For a small request a new buffer is made instead.
     """
 
     __slots__ = ("buffers", "nbytes")
@@ -65,11 +64,11 @@ class Bundle:
 
 
 class MemoryPool:
-    """Buffers in use, and free ones by capacity. All but `give_back` run under the device's lock.
+    """Buffers in use, and free ones by capacity. All methods but `give_back` run under the device's lock.
 
-    create(nbytes): a raw buffer, or None when the driver is out of memory.
+    create(nbytes): a raw buffer, or None if the driver is out of memory.
     discard(buffers): destroys the raw buffers, and whatever refers to them.
-    describe(): a sentence on what holds the memory, for an error.
+    describe(): a sentence that lists the largest users of memory, for an error.
     """
 
     def __init__(
@@ -116,11 +115,11 @@ class MemoryPool:
         return self._take(buffer)
 
     def give_back(self, buffer: Buffer) -> None:
-        """Any thread, inside a garbage collection, at interpreter exit: so no lock, only an atomic append."""
+        """May be called on any thread, inside a garbage collection, and at interpreter exit: so it takes no lock, and only appends atomically."""
         self._returned.append(buffer)
 
     def take_bundle(self, bundle: Bundle) -> bool:
-        """Take an idle bundle again; False if it was broken up meanwhile."""
+        """Take an idle bundle again; False if it was broken up."""
         if bundle not in self._idle:
             return False
         del self._idle[bundle]
@@ -140,7 +139,7 @@ class MemoryPool:
         self._bytes_pooled += bundle.nbytes
 
     def trim(self) -> None:
-        """Give every free buffer back to the driver."""
+        """Return every free buffer to the driver."""
         self._collect()
         self._break_bundles()
         dropped = [buffer for free in self._free.values() for buffer in free]
@@ -152,7 +151,7 @@ class MemoryPool:
     def abandon(self) -> list[Any]:
         """After the device's loss: forget every buffer, in use or free, and return the raw ones, to be released.
 
-        Whoever still holds a `Buffer` finds no `raw` in it.
+        The `raw` of every `Buffer` is None afterwards.
         """
         self._collect()
         self._break_bundles()
@@ -193,7 +192,7 @@ class MemoryPool:
         return capacity if capacity <= self.max_buffer_bytes else round_up(nbytes, BINDING_GRANULARITY)
 
     def _collect(self) -> None:
-        """Move what was given back to the free lists."""
+        """Move returned buffers to the free lists."""
         while self._returned:
             buffer = self._returned.popleft()
             if buffer.raw is None:
@@ -220,7 +219,7 @@ class MemoryPool:
             self.peak_bytes = self._bytes_in_use
 
     def _allocate(self, nbytes: int, capacity: int) -> Buffer:
-        """A new buffer; frees ever more to make room for it before giving up."""
+        """A new buffer; before giving up, it frees more and more memory to make room for it."""
         self.check_size(nbytes)
         for make_room in (lambda: None, self.trim, self._collect_garbage):
             make_room()
@@ -235,7 +234,7 @@ class MemoryPool:
         raise self._out_of_memory(nbytes, f"the limit is {format_bytes(self.limit)} (SHADERGRAD_MEMORY_LIMIT)")
 
     def _collect_garbage(self) -> None:
-        """Tensors in reference cycles hold memory until Python looks for cycles."""
+        """Tensors in reference cycles hold memory until Python's garbage collector runs."""
         collect_cycles()
         self.trim()
 

@@ -1,15 +1,15 @@
-"""The calls into webgpu.h that the webgpu device makes, and nothing else: the part that implementations written to it share.
+"""The calls into webgpu.h that the webgpu device makes, shared by all implementations of that header.
 
-In: adapters, WGSL, sizes. Out: raw handles (cffi pointers) and submissions. We go past the Python packages' classes to the C functions
-below them because those cost 2.5 times less a dispatch (2.6 against 6.5 microseconds), let us wait for one submission, and hear of
-errors and device loss ourselves.
+In: adapters, WGSL, sizes. Out: raw handles (cffi pointers) and submissions. We bypass the Python packages' classes and call the C functions
+directly, because the classes cost 2.5 times as much per dispatch (6.5 against 2.6 microseconds), and because we need to wait for single
+submissions and handle errors and device loss ourselves.
 
-Most mistakes are reported to a callback in the midst of the call, so each method checks `events` afterwards and raises NativeError. But
-wgpu-native *aborts the process* for a mistake that it finds in a submission or a wait; so nothing is submitted unless `finish` passed
-without an error, and nothing is called on a lost device.
+Most errors are reported to a callback during the call, so each method checks `events` afterwards and raises NativeError. But wgpu-native
+*aborts the process* on an error in a submission or a wait. So nothing is submitted unless `finish` passed without an error, and
+nothing is called on a lost device.
 
-What the header leaves open (waiting for a submission, the unit of timestamps, shaders without bounds checks, features beyond the
-standard) is a method of the sibling's class. C API: https://webgpu-native.github.io/webgpu-headers/
+What the header does not specify (waiting for a submission, the unit of timestamps, shaders without bounds checks, features beyond the
+standard) is a method of each implementation's class. C API: https://webgpu-native.github.io/webgpu-headers/
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WRITE_CHUNK = 64 << 20  # every write is copied to a staging buffer that lives u
 
 
 class NativeDevice:
-    """One device of webgpu.h and its queue, as `interface.Device` says. Siblings fill in what the header leaves open."""
+    """One device of webgpu.h and its queue, as `interface.Device` describes it. Implementations define what the header does not specify."""
 
     header: Header  # of the sibling's library
     compiles_ahead = False  # threads do
@@ -88,15 +88,15 @@ class NativeDevice:
         raise NotImplementedError
 
     def _wait_for(self, index: int | None) -> None:
-        """Wait for that submission and all before it (None: for all), and hear the callbacks that are due."""
+        """Wait for that submission and all before it (None: for all), and run the callbacks that are due."""
         raise NotImplementedError
 
     def _poll(self) -> None:
-        """Hear the callbacks that are due."""
+        """Run the callbacks that are due."""
         raise NotImplementedError
 
     def _period(self) -> float:
-        """Seconds of a tick of timestamps."""
+        """Seconds per tick of timestamps."""
         raise NotImplementedError
 
     # --- what is made once
@@ -108,7 +108,7 @@ class NativeDevice:
         return self._checked(raw, self.lib.wgpuBufferRelease)
 
     def create_uniform(self, data: np.ndarray) -> Handle:
-        """A buffer with numbers that kernels read."""
+        """A uniform buffer with numbers that kernels read."""
         raw = self.create_buffer(data.nbytes, UNIFORM_USAGE)
         self.write(raw, data)
         return Handle(raw, self.lib.wgpuBufferRelease, self._graveyard)
@@ -118,7 +118,7 @@ class NativeDevice:
         self.lib.wgpuBufferRelease(raw)
 
     def create_bind_group_layout(self, access: Sequence[str]) -> Handle:
-        """One buffer a binding; `access` says read or read_write of a storage buffer, or uniform."""
+        """One buffer per binding; `access` is read or read_write for a storage buffer, or uniform."""
         entries = self.ffi.new("WGPUBindGroupLayoutEntry[]", max(1, len(access)))
         for i, mode in enumerate(access):
             entries[i].binding, entries[i].visibility = i, COMPUTE
@@ -163,7 +163,7 @@ class NativeDevice:
         return self._checked(raw, self.lib.wgpuComputePipelineRelease)
 
     def _module_descriptor(self, source: str) -> tuple[Any, Any]:
-        """Of WGSL; and what the caller must keep until the call is over."""
+        """The descriptor for WGSL, and the objects that the caller must keep until the call has returned."""
         wgsl = self.ffi.new("WGPUShaderSourceWGSL *")
         wgsl.chain.sType = self.lib.WGPUSType_ShaderSourceWGSL
         code = self.header.string_view(wgsl.code, source)
@@ -184,7 +184,7 @@ class NativeDevice:
         return Handle(raw, self.lib.wgpuBindGroupRelease, self._graveyard)
 
     def release_dead(self) -> None:
-        """Release the pipelines, layouts and bind groups that nobody holds any more."""
+        """Release the unreachable pipelines, layouts and bind groups."""
         while self._graveyard:
             release, raw = self._graveyard.popleft()
             release(raw)
@@ -193,7 +193,7 @@ class NativeDevice:
     # --- what is done every step
 
     def prepare(self, commands: list[Command]) -> list[Command]:
-        """As they are: a call into the library costs little."""
+        """The commands unchanged, because a call into the library is cheap."""
         return commands
 
     def write(self, buffer: Any, data: np.ndarray) -> None:
@@ -215,12 +215,12 @@ class NativeDevice:
         needs: Any = None,
         operations: int = MOST_OPERATIONS,
     ) -> None:
-        """Copies, then dispatches. A run of few operations may wait for those after it and share their submission: half of
-        what a small one costs the host is the submission's.
+        """Copies, then dispatches. A run of few operations may be held until later ones share its submission: half of the host time of a small run
+        is its submission.
 
         After a write, a read or a wait the first run is submitted at once, then two together, four, eight, and later as many
-        as a quarter of those submitted since. So a host that is slower than the device keeps it waiting for a small part of
-        the time only, and of a loop that reads its loss in each step nothing is held. needs: what keeps bind groups and
+        as a quarter of those submitted since. So if the host is slower than the device, the device rarely waits for it,
+        and if a loop reads its loss in each step, nothing is held back. needs: the objects that keep bind groups and
         pipelines of the commands alive.
         """
         if copies:
@@ -234,13 +234,13 @@ class NativeDevice:
             self._submit(self._encoder(copies))
 
     def submit_held(self) -> None:
-        """Submit the runs that wait for others: what comes now is ordered after them."""
+        """Submit the held runs, so that later work is ordered after them."""
         self._together, self._unwaited = 1, 0
         if self._held:
             self._submit(self._encoder())
 
     def _encoder(self, copies: Iterable[Copy] = ()) -> Any:
-        """An encoder with copies, and the runs that wait, in one pass. They wait on until it is submitted: a Ctrl-C loses none."""
+        """An encoder with copies, and the held runs, in one pass. They stay held until it is submitted, so that a Ctrl-C loses none."""
         encoder = self.lib.wgpuDeviceCreateCommandEncoder(self.raw, self.null)
         for source, destination, nbytes in copies:
             self.lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, 0, destination, 0, nbytes)
@@ -266,7 +266,7 @@ class NativeDevice:
         return encoder
 
     def run_timed(self, copies: Iterable[Copy], commands: Sequence[Command]) -> list[tuple[float, float]]:
-        """As `run`, with a clock before and after each dispatch: seconds, of the device's clock where it has one. Waits."""
+        """As `run`, with timestamps before and after each dispatch: seconds, of the device's clock if it has one. Waits."""
         self.submit_held()
         if copies:
             self._submit(self._encoder(copies))
@@ -283,7 +283,7 @@ class NativeDevice:
         return start, time.perf_counter()
 
     def _timed_by_device(self, commands: Sequence[Command]) -> list[tuple[float, float]]:
-        """A pass for each dispatch, for only a pass tells when it began and ended."""
+        """A pass for each dispatch, because only passes have timestamps."""
         nbytes = 16 * len(commands)
         queries = self.ffi.new("WGPUQuerySetDescriptor *")
         queries.type, queries.count = self.lib.WGPUQueryType_Timestamp, 2 * len(commands)
@@ -327,7 +327,7 @@ class NativeDevice:
         return self._submit(encoder)
 
     def copy_all(self, stretches: Sequence[Stretch]) -> int:
-        """Copy stretches of buffers in one submission, whose index it gives."""
+        """Copy ranges of buffers in one submission, whose index it returns."""
         self._together, self._unwaited = 1, 0
         encoder = self._encoder()
         for source, offset, destination, to, nbytes in stretches:
@@ -335,7 +335,7 @@ class NativeDevice:
         return self._submit(encoder)
 
     def clear(self, buffers: Iterable[tuple[Any, int]]) -> int:
-        """Set so many bytes of each buffer to zero; the index of the submission."""
+        """Set that many bytes of each buffer to zero; the index of the submission."""
         self.submit_held()
         encoder = self.lib.wgpuDeviceCreateCommandEncoder(self.raw, self.null)
         for raw, nbytes in buffers:
@@ -343,11 +343,11 @@ class NativeDevice:
         return self._submit(encoder)
 
     def flush(self) -> None:
-        """Submit what was only written."""
+        """Submit pending writes."""
         self._submitted(self._submit_commands(0))
 
     def wait(self, index: int) -> None:
-        """Wait for that submission and all before it, and hear the callbacks that are due."""
+        """Wait for that submission and all before it, and run the callbacks that are due."""
         self._wait_for(index)
         while self._in_flight and self._in_flight[0] <= index:
             self._in_flight.popleft()
@@ -362,10 +362,10 @@ class NativeDevice:
         self.events.check()
 
     async def settled(self) -> None:
-        """At once: who reads waits by itself."""
+        """Returns at once, because readers wait themselves."""
 
     def probe(self) -> None:
-        """Raise if the device is lost, or has errors to tell; a loss may not have been noticed yet."""
+        """Raise if the device is lost, or has reported errors; a loss may not have been noticed yet."""
         self.destroy_buffer(self.create_buffer(256))
         self.wait_all()
 
@@ -374,7 +374,7 @@ class NativeDevice:
         return self.ffi.new("int *")
 
     def map(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> None:
-        """Ask to map; `status` (of `new_status`, which the caller keeps) turns non-zero in a later wait."""
+        """Request a mapping; `status` (of `new_status`, which the caller keeps) becomes non-zero in a later wait."""
         status[0] = 0
         request = self.ffi.new("WGPUBufferMapCallbackInfo *")
         request.mode = self.lib.WGPUCallbackMode_AllowProcessEvents
@@ -411,7 +411,7 @@ class NativeDevice:
         self.release_dead()
 
     def release(self, buffers: Iterable[Any]) -> None:
-        """After a loss: let go of the device, so that the driver can free its memory. Nothing may be called afterwards."""
+        """After a loss: release the device, so that the driver can free its memory. Nothing may be called afterwards."""
         for raw in buffers:
             self.lib.wgpuBufferRelease(raw)
         self.release_dead()
@@ -421,7 +421,7 @@ class NativeDevice:
     # --- within
 
     def _checked(self, raw: Any, release: Any) -> Any:
-        """wgpu gives a handle even when it refuses; then it must be released and never used."""
+        """wgpu returns a handle even if it refuses; then it must be released and never used."""
         try:
             self.events.check()
         except NativeError:
@@ -447,7 +447,7 @@ class NativeDevice:
         return index
 
     def _submitted(self, index: int) -> None:
-        """Bound the work under way: a host that runs far ahead is slower, and holds its staging memory."""
+        """Bound the work in flight: a host that runs far ahead is slower, and occupies staging memory."""
         self._unsubmitted = 0
         self._in_flight.append(index)
         if len(self._in_flight) > self._max_in_flight:

@@ -1,11 +1,11 @@
 """The browser's WebGPU, for Python in a page: Pyodide's calls into JavaScript (page.js). The only module that imports pyodide.
 
-In: sizes, WGSL, prepared commands. Out: JavaScript's objects. A browser answers by promises. Python waits for them where the browser can
-suspend it (JavaScript Promise Integration); else only what must be waited for is refused: large buffers go unchecked, and
-errors come with a later call. Most errors come late anyway: the device reports them between calls.
+In: sizes, WGSL, prepared commands. Out: JavaScript's objects. A browser answers with promises. Python waits for them if the browser can
+suspend it (JavaScript Promise Integration); otherwise only operations that need no wait work: large buffers are not checked, and
+errors arrive with a later call. Most errors arrive late anyway, because the device reports them between calls.
 
-What a submission waits for is left to the browser, which has one queue. So `wait` has nothing to do: a buffer that is mapped
-has all that was written to it before. Pyodide: https://pyodide.org/en/stable/usage/api/python-api/ffi.html
+The browser has one queue and orders submissions itself. So `wait` does nothing: a mapped buffer
+contains all earlier writes. Pyodide: https://pyodide.org/en/stable/usage/api/python-api/ffi.html
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .targets import PORTABLE_LIMITS
 
 NAME = "page"
 PACKAGE = "pyodide"
-LARGE = 1 << 22  # bytes of a buffer from which on Python waits to hear whether there is memory
+LARGE = 1 << 22  # bytes of a buffer from which on Python waits for an out-of-memory error
 BINDINGS = {"read": "read-only-storage", "read_write": "storage", "uniform": "uniform"}
 MAP_MODE = {False: 1, True: 2}  # GPUMapMode, for reading and writing
 REQUEST = (
@@ -56,7 +56,7 @@ requested: dict[str, Any] = {}  # by request(): the adapter, and an open device
 
 
 def enumerate_adapters() -> list[Found]:
-    """The adapter that the browser chooses; none where it has no WebGPU."""
+    """The adapter that the browser chooses; none if it has no WebGPU."""
     if getattr(getattr(js, "navigator", None), "gpu", None) is None:
         return []
     if "adapter" in requested:
@@ -84,7 +84,7 @@ def _found(told: Any) -> list[Found]:
 
 
 async def request(wish: Wish) -> None:
-    """Ask for the adapter and a device, so that Python that cannot wait finds them."""
+    """Request the adapter and a device in advance, for Python that cannot wait."""
     if getattr(getattr(js, "navigator", None), "gpu", None) is None:
         return
     found = requested["adapter"] = _found(await calls.adapter())
@@ -93,7 +93,7 @@ async def request(wish: Wish) -> None:
 
 
 def _limits(found: Found, wish: Wish) -> Any:
-    """What the adapter grants of the limits that kernels meet, or less where less is wished."""
+    """The adapter's limits that are relevant for kernels, lowered if requested."""
     hyphens = {name: re.sub("[A-Z]", lambda m: "-" + m[0].lower(), name) for name in PORTABLE_LIMITS}
     granted = {name: found.limits[key] for name, key in hyphens.items() if key in found.limits}
     return _object({name: min(value, wish.limits.get(name, value)) for name, value in granted.items()})
@@ -104,7 +104,7 @@ def _object(values: dict[str, Any]) -> Any:
 
 
 def _awaited(promise: Any) -> Any:
-    """What a promise gives. NativeError where it is rejected, or Python cannot wait."""
+    """The result of a promise. Raises NativeError if it is rejected, or Python cannot wait."""
     if not can_wait():
         raise NativeError(f"{CANNOT_WAIT}\n{REQUEST}")
     try:
@@ -114,7 +114,7 @@ def _awaited(promise: Any) -> Any:
 
 
 class Prepared(list[Command]):
-    """The commands of a run; `prepared` are the same as JavaScript's."""
+    """The commands of a run; `prepared` holds them as JavaScript objects."""
 
     prepared: Any = None
 
@@ -133,7 +133,7 @@ class Handle:
 
 
 class PageDevice:
-    """A device of the browser's and its queue, as `interface.Device` says."""
+    """A device of the browser's and its queue, as `interface.Device` describes it."""
 
     has_timestamps = False
     compiles_ahead = True
@@ -193,7 +193,7 @@ class PageDevice:
         return Handle(self._calls.pipelineLayout(bind_group_layout.raw))
 
     def begin_pipeline(self, source: str, layout: Handle) -> None:
-        """Have the browser compile, while Python goes on; `create_pipeline` takes what comes of it."""
+        """Start compilation in the browser, while Python continues; `create_pipeline` takes the result."""
         if can_wait():
             self._calls.begin(layout.raw, source)
 
@@ -253,7 +253,7 @@ class PageDevice:
         self._submitted(self._run(prepared.prepared))
 
     def run_timed(self, copies: Iterable[Copy], commands: Sequence[Command]) -> list[tuple[float, float]]:
-        """By the host's clock: browsers round the device's to a tenth of a millisecond."""
+        """With the host's clock, because browsers round the device's to a tenth of a millisecond."""
         self.submit_held()
         if copies:
             self.run(copies, [])
@@ -294,7 +294,7 @@ class PageDevice:
         self.events.check()
 
     async def settled(self) -> None:
-        """Until the device has done what was submitted, and mapped what was asked for."""
+        """Waits until the device has finished its submissions and requested mappings."""
         await self._calls.settled()
 
     # --- the host's view of a buffer
@@ -365,7 +365,7 @@ class PageDevice:
         self._needs.clear()
 
     def _submitted(self, in_flight: int) -> int:
-        """Bound the work under way, where Python can wait; the index of the submission."""
+        """Bound the work in flight, if Python can wait; the index of the submission."""
         if self._held:
             self._held = self._operations = 0
             self._needs.clear()

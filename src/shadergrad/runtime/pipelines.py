@@ -1,11 +1,10 @@
-"""The compiled kernels of a device, within a bound of memory. In: kernels. Out: pipelines.
+"""The compiled kernels of a device, within a memory bound. In: kernels. Out: pipelines.
 
-A driver keeps what it compiled in host memory and does not say how much that is, so it is estimated from the text. On
-llvmpipe (Mesa 22.3) a map of 300 bytes of WGSL takes 0.1 MiB, a product of 4 KiB 1.1 MiB, and the kernels of a
-convolution's training step, 18 KiB on average, 3 MiB each. On an H100 the 117 kernels of a step of ResNet-18, 2.7 MiB of text, take 177 MiB
-through Dawn, and through wgpu none that can be seen (2026-11-28). Beyond the limit those go first that no program has run for
-longest; their programs compile them anew when they run again. Knows nothing of wgpu: it is given the function that
-compiles.
+A driver keeps compiled code in host memory and does not report its size, so the size is estimated from the source. On
+llvmpipe (Mesa 22.3) a map of 300 bytes of WGSL takes 0.1 MiB, a matrix multiplication of 4 KiB 1.1 MiB, and the kernels of a
+convolution's training step, 18 KiB on average, 3 MiB each. On an H100 the 117 kernels of a step of ResNet-18, 2.7 MiB of source, take
+177 MiB through Dawn, and no measurable memory through wgpu (2026-11-28). Beyond the limit the least recently used kernels are dropped;
+their programs compile them again when they run. This module does not depend on wgpu: it is given the function that compiles.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from typing import Any, Protocol
 from ..plan import Kernel
 
 BYTES_A_PIPELINE = 64 << 10
-BYTES_A_CHARACTER = 192  # where the driver compiles for a CPU
+BYTES_A_CHARACTER = 192  # if the driver compiles for a CPU
 BYTES_A_CHARACTER_OF_GPUS = 64
-KEPT = 7 / 8  # of the limit, after making room: so that a loop over ever new shapes does not look every time
+KEPT = 7 / 8  # of the limit that stays in use after eviction, so that ever new shapes do not evict every time
 
 Key = tuple[str, tuple[str, ...]]
 
 
 @dataclass(eq=False)
 class Pipeline:
-    """A compiled kernel. used: the time, in submissions, at which it was last asked for or run."""
+    """A compiled kernel. used: the time, in submissions, of its last request or run."""
 
     handle: Any
     access: tuple[str, ...]
@@ -35,14 +34,14 @@ class Pipeline:
 
 
 class User(Protocol):
-    """What holds pipelines and can do without: a program. used: when it last ran."""
+    """A holder of pipelines that can release them: a program. used: when it last ran."""
 
     used: int
 
     def pipelines(self) -> Collection[Pipeline]: ...
 
     def unload(self) -> None:
-        """Let go of all pipelines; the next run asks for them again."""
+        """Release all pipelines; the next run requests them again."""
         ...
 
 
@@ -52,10 +51,10 @@ def estimated_bytes(kernel: Kernel, on_cpu: bool) -> int:
 
 
 class PipelineCache:
-    """Pipelines by source and bindings: equal kernels are compiled once. All calls run under the device's lock.
+    """Pipelines by source and bindings: equal kernels are compiled once. All calls are made under the device's lock.
 
-    create: compiles kernels, all or none. users: the programs that there are. limit: bytes, of estimates; what one program needs at once may
-    exceed it. on_cpu: whether the kernels are a CPU's machine code.
+    create: compiles kernels, all or none. users: the existing programs. limit: in estimated bytes; the kernels of one program
+    may exceed it. on_cpu: whether the kernels are a CPU's machine code.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class PipelineCache:
         return (kernel.source, kernel.access) in self._kept
 
     def get(self, kernels: Sequence[Kernel], now: int) -> list[Pipeline]:
-        """A pipeline for each kernel of one program, compiled where there is none. now: in submissions."""
+        """A pipeline for each kernel of one program, compiled if necessary. now: in submissions."""
         keys = [(kernel.source, kernel.access) for kernel in kernels]
         missing = {key: kernel for key, kernel in zip(keys, kernels, strict=True) if key not in self._kept}
         if missing:
@@ -92,7 +91,7 @@ class PipelineCache:
         return [self._kept[key] for key in keys]
 
     def _make_room(self, nbytes: int, wanted: set[Key]) -> None:
-        """Let go of the least recently used, but of none that is `wanted`."""
+        """Drop the least recently used, but none that is `wanted`."""
         users = list(self._users)
         for user in users:
             for pipeline in user.pipelines():

@@ -1,15 +1,14 @@
-"""A plan on the webgpu device: everything resolved ahead, so that a run is one tight loop of raw calls.
+"""A plan on the webgpu device, prepared so that a run is one tight loop of raw calls.
 
-In: a plan at load, storages at each run. Out: storages. What a run needs of the driver (which pipeline, which bind
-group, how many workgroups, in order) depends only on which buffers take part. So it is resolved once for each
-combination of buffers and kept as a `Recording`; a training step, which gets its old buffers back from the pool,
-replays the recording of the step before.
+In: a plan at load, storages at each run. Out: storages. The driver objects of a run (pipelines, bind groups, workgroup counts, in order)
+depend only on which buffers take part. So they are resolved once for each combination of buffers and kept as a `Recording`. A training
+step gets its old buffers back from the pool, and replays the recording of the step before.
 
-Resolved things may be dropped at any time between runs, by `unload`: when the device makes room for other pipelines, and
-when it was lost and is opened again. The next run resolves them anew, so whoever holds a program need not know.
+`unload` may drop resolved objects at any time between runs: when the device makes room for other pipelines, and
+when it was lost and is opened again. The next run resolves them again, so the owner of a program need not know.
 
 Contract with the compiler: an output that aliases an input is one buffer, and a dispatch lists it once. Contract with
-the pool: temporaries are given back right after submission, which is safe because one queue runs everything in order.
+the pool: temporaries are returned right after submission, which is safe because one queue runs everything in order.
 Guarded by tests/device/test_webgpu_runtime.py.
 """
 
@@ -35,17 +34,17 @@ from .memory import Buffer, Bundle, MemoryPool
 from .pipelines import Pipeline
 
 MOST_RECORDINGS = 16
-NUMBERS_ALIGNMENT = 64  # words: where a binding of a uniform buffer may begin on any device
-OPERATIONS_A_BYTE = 16  # that a GPU does while it moves one
-OPERATIONS_A_DISPATCH = 1 << 26  # while it starts one; what has many gains nothing by waiting for others
-UNKNOWN = 1 << 40  # operations of a kernel that does not tell: too many to wait
-MUCH = 1 << 24  # bytes of temporaries that a driver takes noticeable time to find memory for
+NUMBERS_ALIGNMENT = 64  # words: the alignment of uniform bindings on any device
+OPERATIONS_A_BYTE = 16  # that a GPU executes while it moves one byte
+OPERATIONS_A_DISPATCH = 1 << 26  # that it executes while it starts one; larger runs do not wait for others
+UNKNOWN = 1 << 40  # operations of a kernel without a count: too many to hold the run back
+MUCH = 1 << 24  # bytes of temporaries whose allocation takes a driver noticeable time
 MOST_RECENT = 4  # buffers that a row remembers; a loss that outlives its step makes a step alternate between two
-NO_SLOTS = Bundle(())  # of a program without temporaries: nothing to take, or to give back
+NO_SLOTS = Bundle(())  # of a program without temporaries
 
 
 class Gpu(Device):
-    """A device as its programs see it; webgpu.py has the device itself."""
+    """The interface of a device for its programs; webgpu.py has the device itself."""
 
     profile: str
     lock: threading.RLock
@@ -55,15 +54,15 @@ class Gpu(Device):
     @property
     @abstractmethod
     def gives_memory_late(self) -> bool:
-        """Whether memory is found when a buffer is first written, on one core."""
+        """Whether memory is allocated lazily, when a buffer is first written, on one core."""
 
     @abstractmethod
     def guard(self) -> None:
-        """Raise if the device can no longer be used, and raise errors that came in since the last call."""
+        """Raise if the device can no longer be used, and raise errors reported since the last call."""
 
     @abstractmethod
     def translated(self, error: Exception) -> DeviceError:
-        """What an error of wgpu means to a user."""
+        """The library's exception for an error of the implementation."""
 
     @abstractmethod
     def lost_with(self, what: str) -> DeviceLostError:
@@ -79,24 +78,25 @@ class Gpu(Device):
 
     @abstractmethod
     def get_pipelines(self, kernels: Sequence[Kernel]) -> list[Pipeline]:
-        """The compiled kernels of one program; the same source with the same bindings is compiled once."""
+        """The compiled kernels of one program; equal sources with equal bindings are compiled once."""
 
     @abstractmethod
     def open_kernels(self, kernels: Sequence[Kernel], family: int) -> list[tuple[Kernel, np.ndarray | None]]:
-        """What to compile for the kernels of a plan, which may serve several of them or other sizes, with the numbers that each
-        reads."""
+        """The kernels to compile for a plan, which may serve several of its kernels or other sizes, with the numbers that each
+        reads.
+        """
 
     @abstractmethod
     def bind_group_layout(self, access: tuple[str, ...]) -> Any:
-        """The layout of one storage buffer a binding; `access` says read or read_write of each."""
+        """The layout with one storage buffer per binding; `access` is read or read_write for each."""
 
     @abstractmethod
     def bound_bind_groups(self, running: WebGPUProgram) -> None:
-        """Keep the bind groups of all programs to a bound; those of `running` stay."""
+        """Keep the number of bind groups of all programs within a bound; those of `running` stay."""
 
 
 class Wish:
-    """A buffer that every run takes from the pool, and which ones it had of late."""
+    """A buffer that every run takes from the pool, and the buffers that it got recently."""
 
     __slots__ = ("nbytes", "recent")
 
@@ -111,8 +111,9 @@ class Wish:
 
 @dataclass(frozen=True)
 class Step:
-    """A dispatch with its pipeline; `bindings`: position in a run's buffers, first byte, and how many bytes to bind.
-    numbers: buffer, first byte and bytes of those that the kernel reads, where it is one for many sizes."""
+    """A dispatch with its pipeline; `bindings`: position in a run's buffers, first byte, and number of bytes to bind.
+    numbers: buffer, first byte and bytes of the numbers that the kernel reads, if it serves several sizes.
+    """
 
     pipeline: Pipeline
     bindings: tuple[tuple[int, int, int], ...]
@@ -122,7 +123,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Recording:
-    """What to replay for one combination of buffers. `handles` keeps its bind groups and pipelines alive."""
+    """The commands to replay for one combination of buffers. `handles` keeps its bind groups and pipelines alive."""
 
     key: tuple[Buffer, ...]
     commands: list[tuple[Any, Any, int, int, int]]
@@ -130,7 +131,7 @@ class Recording:
 
 
 class WebGPUProgram(Program):
-    """See the module. `buffers of a run`: those of plan.inputs, then fresh outputs, then temporary slots."""
+    """A loaded plan; see the module. `buffers of a run`: those of plan.inputs, then fresh outputs, then temporary slots."""
 
     def __init__(self, device: Gpu, plan: Plan) -> None:
         check_plan(plan, device)
@@ -154,7 +155,7 @@ class WebGPUProgram(Program):
     # --- at load
 
     def _layout(self, plan: Plan) -> None:
-        """Give every row its position among the buffers of a run, and every output where it comes from."""
+        """Assign every row its position among the buffers of a run, and every output its source."""
         position = {row: i for i, row in enumerate(plan.inputs)}
         self._fresh: list[Wish] = []
         self._slots: list[Wish] = [Wish(nbytes) for nbytes in plan.slots]
@@ -187,7 +188,7 @@ class WebGPUProgram(Program):
         self._operations = sum(operations(plan.kernels[d.kernel]) for d in plan.dispatches)
 
     def _resolve(self) -> list[Step]:
-        """The dispatches with their pipelines, which are compiled where the device has them not."""
+        """The dispatches with their pipelines, which are compiled if necessary."""
         if self._steps is None:
             dispatches = [d for d in self.plan.dispatches if all(d.grid)]
             kernels = [self.plan.kernels[d.kernel] for d in dispatches]
@@ -198,7 +199,7 @@ class WebGPUProgram(Program):
         return self._steps
 
     def _opened(self, kernels: list[Kernel]) -> tuple[list[Kernel], list[tuple[tuple[Any, int, int], ...]]]:
-        """The kernels as the device compiles them, and where the numbers lie that they read."""
+        """The kernels as the device compiles them, and the location of the numbers that they read."""
         chosen = self._device.open_kernels(kernels, self.plan.family)
         starts: list[int | None] = []
         parts: list[np.ndarray] = []
@@ -222,17 +223,17 @@ class WebGPUProgram(Program):
         return tuple(bindings)
 
     def pipelines(self) -> Collection[Pipeline]:
-        """Those that it holds now."""
+        """The pipelines that it currently holds."""
         return [] if self._steps is None else [step.pipeline for step in self._steps]
 
     def unload(self) -> None:
-        """Let go of everything that was resolved; the next run resolves it again."""
+        """Release everything that was resolved; the next run resolves it again."""
         self._steps = None
         self.forget_recordings()
         self._into = self._handles = None
 
     def forget_recordings(self) -> None:
-        """Let go of all bind groups."""
+        """Release all bind groups."""
         self._recordings.clear()
         self._groups.clear()
         self._latest = self._before = None
@@ -257,7 +258,7 @@ class WebGPUProgram(Program):
                 raise device.translated(error) from error
 
     def _place(self, into: Sequence[Storage | None] | None) -> list[tuple[int, int]]:
-        """Which fresh outputs are written where: (number among the fresh outputs, position in `into`)."""
+        """The targets of fresh outputs: (number among the fresh outputs, position in `into`)."""
         n = len(self.plan.inputs)
         places: list[tuple[int, int]] = []
         for k, (i, storage) in enumerate(zip(self._outputs, into or (), strict=into is not None)):
@@ -308,7 +309,7 @@ class WebGPUProgram(Program):
         return made if self._gives_made else list(map([*inputs, *made].__getitem__, self._outputs))
 
     def _run_timed(self, copies: Iterable[Any], commands: Sequence[Any]) -> None:
-        """As native.run, and tell who listens how long each kernel took."""
+        """As native.run, and report the time of each kernel to listeners."""
         device, clock = self._device, "device" if self._device.native.has_timestamps else "host"
         run = timing.next_run()
         times = device.native.run_timed(copies, commands)
@@ -335,8 +336,9 @@ class WebGPUProgram(Program):
         return self._bundle
 
     def _touch_slots(self) -> None:
-        """Have the driver find memory for the temporaries while kernels are compiled. Where there is none now, the first run asks
-        again."""
+        """Make the driver allocate memory for the temporaries while kernels are compiled. If there is none now, the first run requests
+        it again.
+        """
         try:
             slots = self._take_slots()
         except OutOfMemoryError:
@@ -418,15 +420,15 @@ class WebGPUProgram(Program):
         return describe(self.plan.buffers[self.plan.inputs[i]])
 
     def _conflicts(self, handles: list[Buffer]) -> bool:
-        """Whether a buffer that some output overwrites comes in a second time."""
+        """Whether a buffer that some output overwrites is also another input."""
         if not self._written or len(set(handles)) == len(handles):
             return False
         return any(handles.count(handles[i]) > 1 for i in self._written)
 
     def _run_apart(self, inputs: list[Storage], into: Sequence[Storage | None] | None) -> list[Storage]:
-        """One storage came in for several rows, and one of them is overwritten: the others get copies of it first.
+        """Handles a storage that is several inputs of which one is overwritten: the others get copies of it first.
 
-        Binding it as it is would be illegal within a dispatch, and across dispatches the readers would see new values.
+        Without copies it would be illegal within a dispatch, and across dispatches the readers would see new values.
         """
         written_first = {inputs[i].handle: i for i in sorted(self._written, reverse=True)}
         copies = []
@@ -445,7 +447,7 @@ def _acquire(memory: Any, wishes: list[Wish], into: list[Buffer]) -> None:
 
 
 def operations(kernel: Kernel) -> int:
-    """How much work a dispatch is, about."""
+    """The approximate amount of work of a dispatch."""
     if kernel.archetype == "call" and not kernel.flops:
         return UNKNOWN
     return kernel.flops + OPERATIONS_A_BYTE * kernel.nbytes + OPERATIONS_A_DISPATCH

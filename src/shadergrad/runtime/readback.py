@@ -1,7 +1,7 @@
-"""Reading device memory: copies to mappable staging buffers that are made once and kept.
+"""Reads device memory, by copies to mappable staging buffers that are created once and reused.
 
 In: a buffer and a size. Out: bytes in a host array. A small read is one copy, one submission and one wait. A large one
-goes in chunks through a ring of staging buffers, so that copying to the host overlaps with copying on the device.
+goes in chunks through a ring of staging buffers, so that copies on the host overlap with copies on the device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .staging import CHUNK, Ring, Staging, copy_bytes
 
 
 class Reading:
-    """A read of a stretch that is under way."""
+    """A read of a range that is in flight."""
 
     def __init__(self, readback: Readback, ring: Ring) -> None:
         self._readback, self.ring, self.staging = readback, ring, ring.current()
@@ -48,7 +48,7 @@ class Readback:
             raise
 
     def begin(self, raw: Any, sizes: Sequence[int]) -> list[Reading]:
-        """Begin to read stretches of so many bytes from the start of a buffer, behind the work submitted so far."""
+        """Start reading ranges of that many bytes from the start of a buffer, after the work submitted so far."""
         readings: list[Reading] = []
         stretches: list[Stretch] = []
         start = 0
@@ -65,7 +65,7 @@ class Readback:
         return readings
 
     def finish(self, reading: Reading, into: np.ndarray) -> None:
-        """Wait for what was begun, and fill an array with the bytes."""
+        """Wait for a started read, and fill an array with the bytes."""
         self._finish(reading.staging, into)
         self._lent.append(reading.ring)
 
@@ -73,7 +73,7 @@ class Readback:
         return self._native.is_mapped(staging.status)
 
     def abandon(self) -> list[Any]:
-        """After the device's loss: the raw staging buffers, to be released. This object is of no use any more."""
+        """After the device's loss: returns the raw staging buffers, to be released. The object must not be used afterwards."""
         return self._spoilt + self._ring.raws() + [raw for ring in self._lent for raw in ring.raws()]
 
     def _read(self, wanted: Sequence[tuple[Any, np.ndarray]]) -> None:

@@ -1,11 +1,11 @@
-"""Kernels compiled before their first run, on a driver that compiles no sooner: llvmpipe. In: kernels. Out: nothing.
+"""Compiles kernels ahead of their first run on llvmpipe, which compiles lazily. In: kernels. Out: nothing.
 
-llvmpipe makes machine code of a kernel at its first dispatch, in the order of the dispatches, on one core. But it looks
-first whether its cache on disk has it, and a dispatch of no workgroups is enough to get it there. So before a program's
-first run several threads do that with its kernels, each on a device of its own, and the program finds all of them.
+llvmpipe generates the machine code of a kernel at its first dispatch, in the order of the dispatches, on one core. But it first looks
+for it in its disk cache, and a dispatch of zero workgroups suffices to fill the cache. So before a program's
+first run several threads dispatch its kernels in this way, each on a device of its own, and the program finds all of them compiled.
 
-Where the driver keeps nothing on disk, or has it all already, that is work for nothing: one kernel, dispatched by two
-devices, tells by how long it takes.
+If the driver has no disk cache, or the cache already has the kernels, this is wasted work. One kernel, dispatched on two
+devices and timed, tells which is the case.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .interface import READ_USAGE, Device, NativeError
 
 # For fewer kernels than MANY of more characters than LONG, and for short ones, a second pipeline of each costs more than it saves
 MANY, LONG, SHORT = 8, 2_000, 600
-BOUND = 1 << 16  # bytes of the buffers that are bound: the most that a uniform binding may have
-NOTICEABLE = 0.02  # seconds of a first dispatch in which surely something was compiled
-FASTER = 0.5  # of the time of the first dispatch, where another device has compiled the kernel
+BOUND = 1 << 16  # bytes of the bound buffers: the largest uniform binding
+NOTICEABLE = 0.02  # seconds of a first dispatch that certainly compiled something
+FASTER = 0.5  # share of the first dispatch's time, if another device has compiled the kernel
 
 
 class Rehearsal:
-    """One thread at a time calls.
+    """Called by one thread at a time.
 
-    open_device: opens one more native device. most: threads that compile at once.
+    open_device: opens another native device. most: threads that compile at once.
     """
 
     def __init__(self, open_device: Callable[[], Device], most: int) -> None:
@@ -37,8 +37,9 @@ class Rehearsal:
         self._pays: bool | None = None  # whether a device finds what another one compiled; None until that is known
 
     def run(self, kernels: Iterable[Kernel], threads: Executor) -> None:
-        """Have the driver compile kernels, the longest first, and wait for it. What goes wrong here costs time alone: the
-        device that a kernel is for will say it, too."""
+        """Let the driver compile kernels, the longest first, and wait for it. Errors here only cost time: the
+        device that runs the kernel reports them, too.
+        """
         todo = sorted((k for k in kernels if len(k.source) >= SHORT), key=lambda k: -len(k.source))
         long = sum(len(k.source) >= LONG for k in todo)
         if long < MANY or self._pays is False:
@@ -84,7 +85,7 @@ def _share(kernels: list[Kernel], stages: Iterable[_Stage], threads: Executor) -
 
 
 class _Stage:
-    """A device, with two buffers that suit every kernel: what it reads, and what it writes. One thread at a time calls."""
+    """A device, with two buffers that suit every kernel: its inputs, and its outputs. Called by one thread at a time."""
 
     def __init__(self, native: Device) -> None:
         self._native = native
@@ -107,5 +108,5 @@ class _Stage:
         return seconds
 
     def close(self) -> None:
-        """Let go of the device."""
+        """Release the device."""
         self._native.release([self._reads, self._writes])

@@ -1,7 +1,7 @@
-"""Staging buffers: host memory that a GPU reads or writes, made once and kept.
+"""Staging buffers: host memory that a GPU reads or writes, allocated once and reused.
 
-A large transfer goes in chunks through a ring of them, so that copying on the host, which several threads share, overlaps with
-copying by the device. What is kept is bounded by the ring: LARGEST bytes each way, and nothing where no transfer was.
+A large transfer goes in chunks through a ring of them, so that copies on the host, which several threads share, overlap with
+copies on the device. The ring bounds the memory: LARGEST bytes in each direction, and nothing if there was no transfer.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ RING = 4  # buffers
 LARGEST = CHUNK * RING
 SMALLEST = 64 << 10
 MOST_THREADS = 8
-LENT = 1 << 20  # bytes of the smallest array whose memory is used again
+LENT = 1 << 20  # bytes of the smallest array whose memory is reused
 MOST_LEFT = 128 << 20
-PART = 2 * CHUNK  # bytes of what is read and exchanged at a time
-MOST_BEGUN = 1 << 30  # of reads that are begun: the gradients of a whole model, which each step reads anew
-SHARE = 1 << 20  # bytes: what a thread copies at least, lest waking it takes longer
+PART = 2 * CHUNK  # bytes that are read and exchanged at a time
+MOST_BEGUN = 1 << 30  # bytes of reads in flight: the gradients of a whole model, which each step reads
+SHARE = 1 << 20  # bytes that a thread copies at least, because waking it takes time
 
 
 class Staging:
-    """One mappable buffer, and the status word that its mapping reports to.
+    """One mappable buffer, and the status word to which its mapping reports.
 
-    submission: the last one that uses it. asked: bytes whose mapping was asked for, 0 where none was. held: whether it has bytes that are
+    submission: the last one that uses it. asked: bytes whose mapping was requested, 0 if none. held: whether it has bytes that are
     not submitted yet.
     """
 
@@ -70,16 +70,16 @@ class Ring:
         return self._buffers[0]
 
     def turn(self) -> None:
-        """The one that was used longest ago is the next."""
+        """Advance to the next buffer, the least recently used one."""
         self._buffers.rotate(-1)
 
     def add(self) -> Staging:
-        """A further buffer, which is the next."""
+        """Add a buffer, which becomes the next."""
         self._buffers.appendleft(Staging(self._native.new_status()))
         return self._buffers[0]
 
     def grow(self, staging: Staging, nbytes: int) -> None:
-        """See to it that it holds as many bytes."""
+        """Ensure that the buffers hold that many bytes."""
         if staging.capacity >= nbytes:
             return
         if staging.raw is not None:
@@ -100,9 +100,10 @@ class Uploads:
         self._begun: list[tuple[Staging, Stretch, Any]] = []
 
     def begin(self, buffer: Any, to: int, data: np.ndarray, owner: Any) -> None:
-        """Take in `data`, as in `write`, for byte `to` of a buffer, which gets it with `submit`. Waits for no work of the device's, up to
-        MOST_BEGUN bytes that are under way. owner: of the buffer, which lives until then: after an error nobody may want the bytes, and
-        another tensor must not get them."""
+        """Copy `data`, as in `write`, for byte `to` of a buffer, which gets it with `submit`. Does not wait for the device, up to
+        MOST_BEGUN bytes in flight. owner: of the buffer, kept alive until then, so that after an error no other
+        tensor gets the bytes.
+        """
         view = data.reshape(-1).view(np.uint8)
         try:
             for start in range(0, view.nbytes, CHUNK):
@@ -122,7 +123,7 @@ class Uploads:
             raise
 
     def submit(self) -> None:
-        """Submit what was begun."""
+        """Submit the copies."""
         begun, self._begun = self._begun, []
         if not begun:
             return
@@ -143,11 +144,11 @@ class Uploads:
             raise
 
     def abandon(self) -> list[Any]:
-        """After the device's loss: the raw staging buffers, to be released. This object is of no use any more."""
+        """After the device's loss: returns the raw staging buffers, to be released. The object must not be used afterwards."""
         return self._spoilt + self._ring.raws()
 
     def _spoil(self) -> None:
-        """Take a new ring: a buffer may be left half mapped."""
+        """Use a new ring, because a buffer may be left half mapped."""
         self._spoilt += self._ring.raws()
         self._ring, self._begun = Ring(self._native, UPLOAD_USAGE), []
 
@@ -175,8 +176,9 @@ class Uploads:
 
 
 class HostMemory:
-    """Memory for large arrays that are handed out. What earlier ones have left is taken again, for new pages cost more than
-    copying into them; at most `most` bytes wait for that."""
+    """Memory for large arrays that are returned to users. Freed memory is reused, because new pages cost more than
+    copying into them; at most `most` bytes are kept for reuse.
+    """
 
     def __init__(self, most: int = MOST_LEFT) -> None:
         self._most = most
@@ -203,7 +205,7 @@ class HostMemory:
 
 
 def copy_bytes(into: np.ndarray, source: np.ndarray) -> None:
-    """Copy bytes on the host. One core does not reach what memory does, let alone where pages are new: several share it."""
+    """Copy bytes on the host, with several threads: one core does not saturate the memory, least of all with new pages."""
     threads = min(MOST_THREADS, _cores(), source.nbytes // SHARE)
     if threads < 2:
         into[:] = source

@@ -1,4 +1,4 @@
-"""From an adapter to a Target. Only this module knows names of adapters and drivers.
+"""Makes a Target from an adapter. Only this module knows names of adapters and drivers.
 
 In: an adapter's names, limits and features, and the configuration. Out: a Target, whose traits are a row of `target.ROWS`, with the
 table of tiles measured on such an adapter.
@@ -43,7 +43,8 @@ def target_of(
     matrices: tuple[Matrices, ...] = (),
 ) -> Target:
     """The Target of an adapter. info: a mapping with the keys "device", "description" (the driver), "adapter_type", and the sizes of
-    subgroups. matrices: the products of its matrix units."""
+    subgroups. matrices: the matrix shapes of its matrix units.
+    """
     row = row_of(info, features, settings)
     target = target_with(limits, settings, row)
     if row == "portable":
@@ -69,7 +70,7 @@ def row_of(info: Mapping[str, Any], features: Iterable[str], settings: Config) -
 
 
 def _subgroups(info: Mapping[str, Any], features: Iterable[str]) -> tuple[int, int]:
-    """The least and the largest size of a subgroup; (0, 0) if the adapter has none."""
+    """The smallest and the largest subgroup size; (0, 0) if the adapter has none."""
     if "subgroups" not in {*features}:
         return 0, 0
     # the misspelt names of wgpu-py 0.32

@@ -1,7 +1,7 @@
-"""Times of kernels while somebody measures. In: what programs ran, from the devices. Out: a list of it, in order.
+"""Kernel times for profilers. In: reports of the programs that ran. Out: a list of them, in order.
 
-Programs look at `listeners` at each run. Where there is one, they run their kernels one by one, with a clock between: the
-GPU's own, where the adapter has timestamp queries, else the host's, which waits for each kernel.
+Programs check `listeners` at each run. If there is one, they run their kernels one by one and time each: with the
+GPU's clock if the adapter has timestamp queries, else with the host's, which waits for each kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Kind = Literal["compute", "read", "exchange", "wait", "write"]
 @dataclass(frozen=True)
 class Timed:
     """One kernel that ran. start: seconds on `clock` ("device" or "host"; the device's begins with its first run). origin: of
-    what it computes. heard: when it was known, on the host's clock."""
+    its nodes. heard: when it was reported, on the host's clock.
+    """
 
     device: str
     clock: str
@@ -37,8 +38,9 @@ class Timed:
 
 @dataclass(frozen=True)
 class Span:
-    """A part of the time of a program that exchanges values with other processes, on the host's clock. kind: a stage is computed, values
-    are read, exchanged, waited for, written back. nbytes: of the values."""
+    """A part of the time of a program that exchanges values with other processes, on the host's clock. kind: a stage is computed; values
+    are read, exchanged, waited for, written back. nbytes: of the values.
+    """
 
     device: str
     kind: Kind
@@ -53,7 +55,7 @@ class Span:
 
 
 def hidden_share(spans: Sequence[Span]) -> float | None:
-    """Which part of the time of exchanges the program did not wait for; None without exchanges."""
+    """The share of communication during which the program did not wait; None without communication."""
     exchanges = _joined([s for s in spans if s.kind == "exchange"])
     waits = _joined([s for s in spans if s.kind == "wait"])
     whole = sum(end - start for start, end in exchanges)
@@ -64,7 +66,7 @@ def hidden_share(spans: Sequence[Span]) -> float | None:
 
 
 def _joined(spans: Sequence[Span]) -> list[tuple[float, float]]:
-    """The times that spans cover together."""
+    """The union of the spans' time intervals."""
     found: list[tuple[float, float]] = []
     for span in sorted(spans, key=lambda s: s.start):
         if found and span.start <= found[-1][1]:
@@ -84,7 +86,7 @@ def tell(span: Span) -> None:
 
 @contextmanager
 def listening_to_spans(listener: Callable[[Span], None]) -> Iterator[None]:
-    """Have `listener` called for each span that ends meanwhile."""
+    """A context in which `listener` is called for each span that ends."""
     span_listeners.append(listener)
     try:
         yield
@@ -105,7 +107,7 @@ def next_run() -> int:
 
 @contextmanager
 def listening(listener: Callable[[Timed], None], alone: bool = False) -> Iterator[None]:
-    """Have `listener` called for each kernel that runs meanwhile; alone: and nobody else."""
+    """A context in which `listener` is called for each kernel that runs; alone: no other listener is."""
     before = listeners[:]
     listeners[:] = [listener] if alone else [*before, listener]
     try:
@@ -116,7 +118,7 @@ def listening(listener: Callable[[Timed], None], alone: bool = False) -> Iterato
 
 @contextmanager
 def noting(notes: Sequence[Note]) -> Iterator[None]:
-    """What runs inside is one plan, with these notes."""
+    """A context for one plan with these notes."""
     global _notes
     before, _notes = _notes, notes
     try:
@@ -126,7 +128,7 @@ def noting(notes: Sequence[Note]) -> Iterator[None]:
 
 
 def origins(dispatches: int) -> list[Origin]:
-    """Of the dispatches of the plan that runs; nowhere, where it is not known."""
+    """The origins of the running plan's dispatches; empty if unknown."""
     return [note.origin for note in _notes] if len(_notes) == dispatches else [NOWHERE] * dispatches
 
 

@@ -1,15 +1,15 @@
 """The webgpu device: any GPU that Vulkan, Metal or Direct3D 12 reaches, through an implementation of WebGPU.
 
-In: host arrays and plans. Out: storages, programs, host arrays. This file keeps the parts together; each has its own:
-`adapters` chooses the GPU, `wgpu`, `dawn` or `page` makes the raw calls, `encoding` knows how values are stored, `memory` pools
-buffers, `readback` reads them, `compiling` compiles kernels, `pipelines` keeps them, `program` runs plans. They are imported when the
+In: host arrays and plans. Out: storages, programs, host arrays. This file connects the parts, each of which has its own file:
+`adapters` chooses the GPU; `wgpu`, `dawn` or `page` makes the raw calls; `encoding` encodes values; `memory` pools
+buffers; `readback` reads them; `compiling` compiles kernels; `pipelines` keeps them; `program` runs plans. They are imported when the
 first device is opened, so that `import shadergrad` works where they do not.
 
-Every public call takes the device's lock: one thread at a time talks to the driver.
+Every public call takes the device's lock, so one thread at a time calls the driver.
 
-A lost device can be opened again, by `reset`: the same object then stands for the new device, so that loaded programs go
-on. What was in the old one's memory is gone, which every use of it says; only small uploads (learning rates, seeds,
-constants) are remembered on the host and written again.
+`reset` opens a lost device again: the same object then stands for the new device, so that loaded programs continue to work.
+The contents of the old device's memory are lost, and using them raises an error; only small uploads (learning rates, seeds,
+constants) are kept on the host and written again.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from .rehearsal import Rehearsal
 from .staging import MOST_BEGUN, PART, HostMemory, Uploads
 
 MOST_BIND_GROUPS = 1 << 16  # alive on a device; one takes 1 KiB on llvmpipe
-SHOWN = 5  # tensors in an error
-STAGED = 1 << 20  # bytes: from here on writes go through our staging buffers, not through one that wgpu makes for each
-REMEMBERED = 4096  # bytes: the largest upload of which a copy is kept on the host
+SHOWN = 5  # tensors listed in an error
+STAGED = 1 << 20  # bytes: larger writes go through our staging buffers, not through one that wgpu makes for each
+REMEMBERED = 4096  # bytes: the largest upload of which the host keeps a copy
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Statistics:
 
 
 class WebGPUDevice(Gpu):
-    """See the module. `settings` defaults to what the environment says; tests pass their own."""
+    """The webgpu device; see the module. `settings` defaults to the environment; tests pass their own."""
 
     def __init__(self, index: int = 0, settings: Config | None = None) -> None:
         settings = settings or config
@@ -190,27 +190,27 @@ class WebGPUDevice(Gpu):
         return _Ahead(self, shape, dtype) if large else Filling(self, shape, dtype)
 
     def write_ahead(self, storage: Storage, first: int, values: np.ndarray, dtype: DType) -> None:
-        """Take in elements of a new storage, which has them after end_writes."""
+        """Copy elements of a new storage to staging memory; end_writes submits them."""
         data = encoded(values, dtype, self.name)
         with self.lock, self.translate_errors():
             self.guard()
             self._uploads.begin(self._raw(storage, values.shape, dtype), first * data.itemsize, data, storage)
 
     def end_writes(self) -> None:
-        """Submit what write_ahead has taken in."""
+        """Submit the copies of write_ahead."""
         with self.lock, self.translate_errors():
             self.guard()
             self._uploads.submit()
 
     def _room(self, storage: Storage, shape: tuple[int, ...], dtype: DType, memory: HostMemory) -> np.ndarray:
-        """An array for the values of a storage as they lie there."""
+        """An array for the encoded values of a storage."""
         out = memory.empty(stored_shape(shape, dtype), dtype.stored)
         if out.nbytes > storage.nbytes:
             raise DeviceError(f"[webgpu] a storage of {storage.nbytes} bytes has no {shape} of {dtype.name}.")
         return out
 
     def _raw(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> Any:
-        """The buffer of a storage. Raises DeviceLostError where it went with a lost device."""
+        """The buffer of a storage. Raises DeviceLostError if it belonged to a lost device."""
         if storage.handle.raw is None:
             raise self.lost_with(f"this tensor, {dtype.name} of shape {shape},")
         return storage.handle.raw
@@ -222,8 +222,9 @@ class WebGPUDevice(Gpu):
 
     @contextmanager
     def compiling(self) -> Iterator[Callable[[Kernel], None]]:
-        """Kernels are compiled by other threads while the next ones are written. The lock is held, so that no one else hears of
-        their errors."""
+        """Kernels are compiled by other threads while the next ones are written. The lock is held, so that no other thread gets
+        their errors.
+        """
         with self.lock, self.translate_errors():
             self.guard()
             try:
@@ -251,7 +252,7 @@ class WebGPUDevice(Gpu):
         return self._fault.handle
 
     def _read_and_raise_faults(self, wanted: list[tuple[Any, np.ndarray]]) -> None:
-        """Read buffers, and raise what kernels have reported since the last look; reports are kept until then."""
+        """Read buffers, and raise the faults that kernels have reported since the last check; reports are kept until then."""
         report = np.zeros(4, np.int32)
         if self._fault is not None:
             wanted.append((self._fault.handle.raw, report.view(np.uint8)))
@@ -288,14 +289,14 @@ class WebGPUDevice(Gpu):
             )
 
     def empty_cache(self) -> None:
-        """Give the pool's free memory back to the driver."""
+        """Return the pool's free memory to the driver."""
         with self.lock, self.translate_errors():
             self.guard()
             self.memory.trim()
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """What the library allocates to measure the device is no part of the program's peak."""
+        """A context whose allocations do not count in the program's peak memory."""
         with self.lock:
             before = self.memory.peak_bytes
         try:
@@ -305,12 +306,12 @@ class WebGPUDevice(Gpu):
                 self.memory.peak_bytes = max(before, self.memory.bytes_in_use)
 
     def reset_peak(self) -> None:
-        """Let peak_bytes begin anew."""
+        """Reset peak_bytes to the present use."""
         with self.lock:
             self.memory.peak_bytes = self.memory.bytes_in_use
 
     def destroy(self) -> None:
-        """Free everything; from then on each call raises DeviceLostError. For tests and for handing a GPU on."""
+        """Free everything; from then on each call raises DeviceLostError. For tests, and to release the GPU for others."""
         with self.lock:
             if self._failure is None and self.native.events.lost is None:
                 self.native.destroy()
@@ -321,10 +322,10 @@ class WebGPUDevice(Gpu):
         return self.native.events.lost is not None
 
     def reset(self) -> bool:
-        """Open the device again if it was lost, and say whether it was.
+        """Open the device again if it was lost, and return whether it was.
 
-        Programs go on, storages of small uploads have their values again; any other storage from before raises
-        DeviceLostError where it is used. Raises DeviceError, and leaves the device lost, where it cannot be opened.
+        Programs continue to work, and storages of small uploads have their values again; any other storage from before raises
+        DeviceLostError when it is used. Raises DeviceError, and leaves the device lost, if it cannot be opened.
         """
         with self.lock:
             try:
@@ -352,7 +353,7 @@ class WebGPUDevice(Gpu):
             return True
 
     def _lose(self, reason: str) -> None:
-        """What the driver's device-lost callback does; tests call it to play a loss."""
+        """Called by the driver's device-lost callback, and by tests to simulate a loss."""
         self.native.events.lost = self.native.events.lost or reason
 
     # --- for programs
@@ -384,7 +385,7 @@ class WebGPUDevice(Gpu):
         return DeviceError(f"[webgpu] {self.describe()} reports an error:\n{error}")
 
     def _is_loss(self, error: Exception) -> bool:
-        """Whether an error of wgpu means that the device is lost; it may come before the callback that says why."""
+        """Whether an error of wgpu means that the device is lost; it may arrive before the callback with the reason."""
         if "device is lost" in str(error).lower():
             self._lose("the driver reports it gone")
         return self.native.events.lost is not None
@@ -406,7 +407,7 @@ class WebGPUDevice(Gpu):
         return found
 
     def bound_bind_groups(self, running: WebGPUProgram) -> None:
-        """Keep to MOST_BIND_GROUPS: the programs that ran longest ago make theirs anew when they run again."""
+        """Keep to MOST_BIND_GROUPS: the least recently used programs drop theirs and make them again when they run."""
         if self.native.bind_groups <= MOST_BIND_GROUPS:
             return
         for program in sorted(self._programs, key=lambda p: p.used):
@@ -459,7 +460,7 @@ class WebGPUDevice(Gpu):
             self.native.write(storage.handle.raw, data)
 
     def _create_buffer(self, nbytes: int) -> Any:
-        """For the pool: None when the driver is out of memory."""
+        """For the pool: None if the driver is out of memory."""
         try:
             return self.native.create_buffer(nbytes)
         except NativeError as error:
@@ -468,7 +469,7 @@ class WebGPUDevice(Gpu):
             raise
 
     def _largest(self) -> str:
-        """The largest tensors, and where they were made, for people who have no memory left."""
+        """The largest tensors, and the lines that made them, for out-of-memory errors."""
         nodes = (n for n in living(Node) if isinstance(n.storage, Storage))
         held = {id(n.storage): n for n in nodes if n.storage.device is self and n.storage.nbytes >= LARGE}
         largest = sorted(held.values(), key=lambda n: n.storage.nbytes, reverse=True)[:SHOWN]
@@ -482,7 +483,7 @@ class WebGPUDevice(Gpu):
         return f"\n  The largest tensors: {'; '.join(told)}."
 
     def _discard(self, buffers: list[Buffer]) -> None:
-        """For the pool: destroy buffers once nothing refers to them and nothing under way uses them."""
+        """For the pool: destroy buffers once nothing refers to them and no work in flight uses them."""
         dropped = set(buffers)
         for program in list(self._programs):
             program.forget(dropped)
@@ -502,12 +503,12 @@ class WebGPUDevice(Gpu):
 
 
 def wish_of(settings: Config, shares_loads: bool = False, uses_matrices: bool = False) -> Wish:
-    """How a device is opened."""
+    """The options with which a device is opened."""
     return Wish(portable_overrides(settings), settings.in_flight, shares_loads, settings.checked, uses_matrices)
 
 
 class _Ahead(Filling):
-    """Parts that go to staging memory as they come."""
+    """A storage whose parts are copied to staging memory as they arrive."""
 
     def __init__(self, device: WebGPUDevice, shape: tuple[int, ...], dtype: DType) -> None:
         super().__init__(device, shape, dtype)
@@ -528,7 +529,7 @@ _opened: WeakSet[WebGPUDevice] = WeakSet()
 
 
 def _finish_work() -> None:
-    """At exit: a driver that is unloaded in the midst of work crashes."""
+    """At exit: a driver that is unloaded while it works crashes."""
     for device in list(_opened):
         if device._failure is None and device.native.events.lost is None:
             with device.lock, suppress(NativeError):
@@ -537,7 +538,7 @@ def _finish_work() -> None:
 
 
 def _disown_after_fork() -> None:
-    """In a forked child: the driver's threads were left behind, and any call would hang or crash."""
+    """In a forked child: the driver's threads do not exist there, and any call would hang or crash."""
     compilers.cache_clear()
     for device in list(_opened):
         device.lock = threading.RLock()  # the old one may have been held

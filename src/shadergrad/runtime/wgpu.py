@@ -1,6 +1,6 @@
-"""wgpu-native, by wgpu-py (PyPI: wgpu): the WebGPU of Firefox. The only module that imports wgpu.
+"""wgpu-native, the WebGPU of Firefox, through wgpu-py (PyPI: wgpu). The only module that imports wgpu.
 
-Import it lazily: it fails where wgpu's library does. Its additions to the header: https://github.com/gfx-rs/wgpu-native
+Import it lazily: it fails if wgpu's library cannot be loaded. Its additions to the header: https://github.com/gfx-rs/wgpu-native
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .native import NativeDevice
 NAME = "wgpu"
 PACKAGE = "wgpu"
 HEADER = Header(_ffi.ffi, _ffi.lib)
-FEATURES = {"subgroup": "subgroups"}  # WebGPU's names of what wgpu-py calls otherwise
+FEATURES = {"subgroup": "subgroups"}  # WebGPU's names of features that wgpu-py names differently
 
 
 def enumerate_adapters() -> list[Found]:

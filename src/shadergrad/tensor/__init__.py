@@ -1,4 +1,4 @@
-"""Tensors: what the rest of the library takes from here. base.py names the rooms, public.py holds the class."""
+"""The names that the rest of the library imports from the tensor package. base.py lists the files in order; public.py defines the class."""
 
 from .axes import check_axes, check_axis, common_shape, sizes_of
 from .backpropagation import GradientEdge, after_backward, backward, cotangent, leaf_of, note_flag, tensors_of, together

@@ -1,4 +1,4 @@
-"""Where the elements of a tensor lie: strides, offsets and the memory that tensors share."""
+"""Tensor methods about memory layout: strides, offsets, and which tensors share memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .storage_handles import StorageHandle, TypedStorage
 
 
 class AddressTensor(RepeatTensor):
-    """Methods that tell where elements lie."""
+    """Methods about memory layout."""
 
     __slots__ = ()
 
     def is_contiguous(self, memory_format: str = "contiguous_format") -> bool:
-        """Whether the elements lie row by row in what the tensor shares; for "channels_last" (of four axes) and
-        "channels_last_3d" (of five) whether they would with axis 1 as the last one.
+        """Whether the elements are row-major and contiguous in memory; with memory_format "channels_last" (four axes) or
+        "channels_last_3d" (five axes), whether they are with axis 1 as the last one.
 
         >>> x = sg.zeros(2, 3)
         >>> x.is_contiguous(), x.t().is_contiguous()
@@ -39,11 +39,11 @@ class AddressTensor(RepeatTensor):
         return True
 
     def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Self:
-        """A view of shape `size` of the memory that the tensor shares: element (i, j, ...) is the one at storage_offset + i *
-        stride[0] + j * stride[1] + ... storage_offset: where the tensor begins, if it is not given.
+        """A view of shape `size` of the tensor's memory: element (i, j, ...) is the one at storage_offset + i *
+        stride[0] + j * stride[1] + ... storage_offset: by default the tensor's own.
 
-        Raises ShapeError where the memory is too short, ArgumentError for negative numbers, and AutogradError for a tensor with
-        history that does not lie row by row, or whose elements do not hold the view.
+        Raises ShapeError if the memory is too short, ArgumentError for negative numbers, and AutogradError for a tensor with
+        history that is not contiguous, or that does not contain all elements of the view.
 
         >>> sg.arange(6).as_strided((2, 3), (1, 2))
         tensor([[0, 2, 4],
@@ -85,9 +85,9 @@ class AddressTensor(RepeatTensor):
         return found.squeeze(-1)
 
     def stride(self, dim: int | None = None) -> Any:
-        """How many elements lie from one to the next along every axis, or along `dim`, in what the tensor shares.
+        """The distance in elements between neighbours along every axis, or along `dim`, in the tensor's memory.
 
-        Raises IndexRangeError for an axis that is not there.
+        Raises IndexRangeError for an axis that does not exist.
 
         >>> sg.zeros(2, 3).stride(), sg.zeros(2, 3).t().stride(0)
         ((3, 1), 1)
@@ -96,7 +96,7 @@ class AddressTensor(RepeatTensor):
         return layout if dim is None else layout[check_axis(dim, self.ndim, "stride")]
 
     def storage_offset(self) -> int:
-        """How many elements lie before the first in what the tensor shares.
+        """The position of the first element in the tensor's memory, in elements.
 
         >>> sg.arange(5)[2:].storage_offset()
         2
@@ -104,8 +104,8 @@ class AddressTensor(RepeatTensor):
         return self._strides()[1]
 
     def data_ptr(self) -> int:
-        """A number for where the first element is: equal for tensors that begin at the same element of the same memory,
-        different otherwise. No address.
+        """A number that identifies the first element's memory: equal for tensors that begin at the same element of the same memory,
+        different otherwise. It is not an address.
 
         >>> x = sg.zeros(2, 3)
         >>> x.data_ptr() == x.t().data_ptr(), x.data_ptr() == x[1].data_ptr(), x.data_ptr() == x.clone().data_ptr()
@@ -115,7 +115,7 @@ class AddressTensor(RepeatTensor):
 
     @property
     def _cdata(self) -> int:
-        """A number of this very object, by which libraries over PyTorch tell whether two names are one tensor."""
+        """A number that identifies this object, by which libraries on top of PyTorch test whether two names are one tensor."""
         return id(self)
 
     def untyped_storage(self) -> StorageHandle:
@@ -133,7 +133,7 @@ class AddressTensor(RepeatTensor):
 
     @property
     def _base(self) -> Any:
-        """The tensor whose memory this one shows a part or another form of; None of one that is no view."""
+        """The tensor of which this one is a view; None if it is not a view."""
         shared = self._shared
         if shared is None or shared.storage.tensor() is self or self._serial == shared.storage.origin:
             return None
@@ -149,7 +149,7 @@ class AddressTensor(RepeatTensor):
         return self._base is not None
 
     def storage(self) -> TypedStorage:
-        """The memory that the tensor shares with its views and aliases, as a row of elements of its dtype.
+        """The memory that the tensor shares with its views and aliases, as a sequence of elements of its dtype.
 
         >>> x = sg.arange(4).reshape(2, 2)
         >>> x[1].storage().tolist(), x.storage().data_ptr() == x.detach().storage().data_ptr()

@@ -1,4 +1,4 @@
-"""Methods of single elements that calculate: sums, products, quotients, powers, rounding."""
+"""Elementwise arithmetic methods: addition, multiplication, division, powers, rounding."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ T = TypeVar("T", bound="ArithmeticTensor")
 
 
 class ArithmeticTensor(ComparisonTensor):
-    """Methods of single elements that calculate: sums, products, quotients, powers, rounding."""
+    """Elementwise arithmetic methods."""
 
     __slots__ = ()
 
     def add(self, other: ArithmeticTensor | Number, *, alpha: Number = 1) -> Self:
         """self + alpha * other; for bools, or. Shapes broadcast, dtypes are promoted.
 
-        Raises ShapeError where the shapes do not broadcast, DeviceError for tensors on two devices.
+        Raises ShapeError if the shapes do not broadcast, DeviceError for tensors on two devices.
 
         >>> x = sg.tensor([1.0, 2.0])
         >>> x.add(sg.tensor([10.0, 20.0]))
@@ -41,7 +41,7 @@ class ArithmeticTensor(ComparisonTensor):
         return binary(e.Add(), self, other) if alpha == 1 else scaled(self, other, alpha, e.Add())
 
     def sub(self, other: ArithmeticTensor | Number, *, alpha: Number = 1) -> Self:
-        """self - alpha * other. Raises DTypeError for bools, ShapeError where the shapes do not broadcast.
+        """self - alpha * other. Raises DTypeError for bools, ShapeError if the shapes do not broadcast.
 
         >>> x = sg.tensor([5.0, 6.0])
         >>> x.sub(sg.tensor([1.0, 2.0]), alpha=2)
@@ -52,7 +52,7 @@ class ArithmeticTensor(ComparisonTensor):
         return binary(e.Sub(), self, other) if alpha == 1 else scaled(self, other, alpha, e.Sub())
 
     def mul(self, other: ArithmeticTensor | Number) -> Self:
-        """self * other; for bools, and. Raises ShapeError where the shapes do not broadcast.
+        """self * other; for bools, and. Raises ShapeError if the shapes do not broadcast.
 
         >>> x = sg.tensor([[1.0], [2.0]])
         >>> x.mul(3)
@@ -182,7 +182,7 @@ class ArithmeticTensor(ComparisonTensor):
         return self if self.dtype.category < 2 else wrap(make(e.Trunc(), self._node))
 
     def frac(self) -> Self:
-        """What follows the point: self - self.trunc().
+        """The fractional part: self - self.trunc().
 
         >>> x = sg.tensor([1.5, -1.25])
         >>> x.frac()
@@ -219,7 +219,7 @@ class ArithmeticTensor(ComparisonTensor):
         return _floor_divide(self, other)
 
     def remainder(self, other: ArithmeticTensor | Number) -> Self:
-        """What is left of the quotient rounded down, exactly; has the sign of the divisor, as % in Python.
+        """The remainder of floor division, exactly; it has the sign of the divisor, as % in Python.
 
         >>> x = sg.tensor([7.0, -7.0])
         >>> x.remainder(3)
@@ -228,7 +228,7 @@ class ArithmeticTensor(ComparisonTensor):
         return _remainder(self, other)
 
     def fmod(self, other: ArithmeticTensor | Number) -> Self:
-        """What is left of the quotient rounded towards zero, exactly; has the sign of the dividend.
+        """The remainder of division truncated towards zero, exactly; it has the sign of the dividend.
 
         >>> x = sg.tensor([7.0, -7.0])
         >>> x.fmod(3)
@@ -252,7 +252,7 @@ class ArithmeticTensor(ComparisonTensor):
         return apply_reflected("remainder", self, other)
 
     def lerp(self, end: ArithmeticTensor, weight: ArithmeticTensor | Number) -> Self:
-        """self + weight * (end - self), taken from the nearer end, so that a weight of 1 gives `end`.
+        """self + weight * (end - self), computed from the nearer end, so that a weight of 1 gives exactly `end`.
 
         >>> x = sg.tensor([0.0, 10.0])
         >>> x.lerp(sg.tensor([4.0, 20.0]), 0.25)
@@ -284,7 +284,7 @@ class ArithmeticTensor(ComparisonTensor):
         return self + (product if value == 1 else product * value)
 
     def addcdiv(self, tensor1: ArithmeticTensor, tensor2: ArithmeticTensor, *, value: Number = 1) -> Self:
-        """self + value * tensor1 / tensor2. Raises DTypeError where both are of integers, as PyTorch.
+        """self + value * tensor1 / tensor2. Raises DTypeError if both are of integers, as PyTorch.
 
         >>> x = sg.tensor([1.0, 2.0])
         >>> x.addcdiv(sg.tensor([6.0, 8.0]), sg.tensor([2.0, 4.0]), value=10)
@@ -367,12 +367,12 @@ def _subtract(a: Any, b: Any) -> Any:
 
 @policy("add_scaled")
 def scaled(a: Any, b: Any, alpha: Number, primitive: Primitive) -> Any:
-    """a + alpha * b, or their difference: of halves rounded once."""
+    """a + alpha * b, or a - alpha * b; halves are rounded once."""
     return binary(primitive, a, b * alpha)
 
 
 def check_alpha(alpha: Number, *values: Any) -> None:
-    """A factor of integers is an integer, and one of numbers no bool."""
+    """Raises if alpha is not an integer for integer tensors, or is a bool for tensors of numbers."""
     if type(alpha) is int:
         return
     factor, *others = ((v.dtype if isinstance(v, TensorBase) else of_scalar(v)).category for v in (alpha, *values))
@@ -406,7 +406,7 @@ def _floor_divide(a: T | Number, b: ArithmeticTensor | Number) -> T:
 
 
 def _floor_of_quotient(a: Any, b: Any) -> Any:
-    """From what the division leaves: the quotient itself may be rounded up to the next integer (as CPython's floats)."""
+    """The floor of a quotient, from its remainder: the quotient itself may be rounded up to the next integer (as in CPython's floats)."""
     rest = wrap(make(e.Fmod(), a._node, b._node))
     quotient = _divide(a - rest, b)
     quotient = where((rest != 0) & ((rest < 0) != (b < 0)), quotient - 1.0, quotient)

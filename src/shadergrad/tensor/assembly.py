@@ -1,4 +1,4 @@
-"""Functions of several tensors: put together, combined, compared, counted in several dimensions."""
+"""Functions of several tensors: combinations, comparisons, multi-dimensional histograms."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _atleast(tensors: Any, widen: Any) -> Any:
 
 @checked
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Side by side along axis 1; vectors and numbers are columns. Raises ShapeError where the other axes differ.
+    """Join tensors along axis 1; vectors and numbers are columns. Raises ShapeError if the other axes differ.
 
     >>> sg.column_stack([sg.tensor([1, 2]), sg.tensor([3, 4])])
     tensor([[1, 3],
@@ -83,7 +83,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 @checked
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """One behind the other along axis 2, of tensors with at least three axes. Raises ShapeError where the others differ.
+    """Join tensors along axis 2, each with at least three axes. Raises ShapeError if the other axes differ.
 
     >>> sg.dstack([sg.tensor([1, 2]), sg.tensor([3, 4])])
     tensor([[[1, 3],
@@ -121,7 +121,7 @@ def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
 
 @checked
 def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """All ways to take an element of each vector, as rows; of one vector, the vector.
+    """The Cartesian product of vectors, as rows; for one vector, the vector.
 
     >>> sg.cartesian_prod(sg.tensor([1, 2]), sg.tensor([3, 4]))
     tensor([[1, 3],
@@ -142,7 +142,7 @@ def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
 
 @checked
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All combinations of r elements of a vector, as rows in order; with_replacement: of one element as often as it fits.
+    """All combinations of r elements of a vector, as rows in order; with_replacement: elements may repeat.
 
     Raises ShapeError for another shape and a negative r.
 
@@ -190,7 +190,7 @@ def isin(
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The p-norm distances between rows: (..., n, d) and (..., m, d) give (..., n, m); batches are broadcast.
 
-    From the differences themselves, whatever compute_mode says: exact, in n m d steps. Raises ShapeError for fewer than
+    Computed from differences, whatever compute_mode says: exact, in n m d operations. Raises ShapeError for fewer than
     two axes, rows of different lengths and a negative p.
 
     >>> sg.cdist(sg.tensor([[0.0, 0.0]]), sg.tensor([[3.0, 4.0], [0.0, 1.0]]))
@@ -214,7 +214,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
-    """The slope along each axis of `dim`, by differences of second order, at the ends of `edge_order` (1 or 2).
+    """The numerical gradient along each axis of `dim`, by second-order differences; at the boundaries of order `edge_order` (1 or 2).
 
     spacing: a number, one for each axis, or tensors of coordinates, one for each axis. Raises ShapeError for too few
     elements along an axis and for spacings that do not fit.
@@ -281,10 +281,10 @@ def _slopes(x: Any, axis: int, step: Any, edge_order: int) -> Any:
 def histogramdd(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Histogram:
-    """(hist, bin_edges) of points (..., d): how many fall, or what they weigh together, into each cell of a grid.
+    """(hist, bin_edges) of points (..., d): the number of points in each cell of a grid, or the sum of their weights.
 
-    bins: a number of parts for all axes or one for each, or the edges of each axis. range: low and high of each axis in
-    a row, by default the extent of the points. density: divided by the total and the volumes.
+    bins: the number of bins for all axes or for each, or the edges along each axis. range: low and high of each axis in
+    a flat list, by default the extent of the points. density: divide by the total and the cell volumes.
 
     >>> hist, edges = sg.histogramdd(sg.tensor([[0.0, 1.0], [1.0, 0.0]]), bins=[2, 2])
     >>> hist
@@ -326,9 +326,9 @@ def histogramdd(
 
 @checked
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Positions in row-major order as positions along each axis of `shape`. Reads nothing.
+    """Row-major positions as positions along each axis of `shape`. Reads no values.
 
-    Raises DTypeError for indices that are no integers, ShapeError for negative sizes.
+    Raises DTypeError for indices that are not integers, ShapeError for negative sizes.
 
     >>> sg.unravel_index(sg.tensor([4, 1]), (2, 3))
     (tensor([1, 0]), tensor([1, 1]))

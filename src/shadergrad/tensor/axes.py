@@ -1,4 +1,4 @@
-"""Axes and sizes that users give, checked, and shapes that broadcast. No tensor is known here."""
+"""Checks of axes and sizes that users give, and broadcasting of shapes. Does not import Tensor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..errors import (
 )
 from ..symbolic_sizes import Varying
 
-LARGEST = 1 << 60  # elements, 8 bytes each: what a 64-bit number of bytes counts
+LARGEST = 1 << 60  # elements of 8 bytes whose size in bytes fits into 64 bits
 
 
 def check_axis(dim: int, ndim: int, what: str) -> int:
@@ -47,7 +47,7 @@ def check_axes(dim: int | Sequence[int] | None, ndim: int, what: str) -> tuple[i
 
 
 def _whole(what: str, name: str, value: Any, wanted: str) -> int:
-    """A whole number that is not a plain int; bools are none."""
+    """An int-like value as an int; bools are refused."""
     if not isinstance(value, bool | np.bool_):
         try:
             return operator.index(value)
@@ -57,14 +57,14 @@ def _whole(what: str, name: str, value: Any, wanted: str) -> int:
 
 
 def sizes_of(args: tuple[Any, ...], what: str, name: str = "size") -> tuple[int, ...]:
-    """Sizes given as arguments or as one sequence, which the argument `name` of `what` is."""
+    """Sizes given as arguments or as one sequence, which is the argument `name` of `what`."""
     if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray):
         args = tuple(args[0])
     return tuple(a if type(a) in (int, Varying) else _whole(what, name, a, "tuple of ints") for a in args)
 
 
 def check_sizes(shape: tuple[int, ...], what: str) -> tuple[int, ...]:
-    """A shape of which there can be a tensor."""
+    """A valid shape for a tensor."""
     if min(shape, default=0) < 0:
         raise ShapeError(f"{what}(): negative size in {shape}.")
     if math.prod(n for n in shape if n) >= LARGEST:
@@ -73,7 +73,7 @@ def check_sizes(shape: tuple[int, ...], what: str) -> tuple[int, ...]:
 
 
 def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """What shapes broadcast to."""
+    """The shape to which shapes broadcast."""
     found = _common_shape(*shapes)
     return symbolic_sizes.restored(found, shapes) if symbolic_sizes.follows else found
 

@@ -1,7 +1,6 @@
 """The backward pass over tensors: from outputs and their cotangents to the .grad of leaves.
 
-In: tensors as users give them. Out: nothing; gradients are accumulated where they belong, and read together. graph/autodiff.py
-walks the nodes.
+In: tensors. Out: nothing; gradients are accumulated into .grad, and later evaluated together. graph/autodiff.py walks the nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .storage import Leaf
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph: a node, and which of its results.
+    """An edge of the graph: a node, and the number of its result.
 
     >>> x = sg.ones(1, requires_grad=True)
     >>> sg.autograd.graph.get_gradient_edge(x).output_nr
@@ -51,9 +50,9 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Tensor.backward of several tensors at once: a tensor, or a sequence of them, each with its cotangent or None.
+    """Tensor.backward for several tensors at once: a tensor, or a sequence of them, each with its cotangent or None.
 
-    Raises AutogradError where the numbers of both differ, where `inputs` is empty or one requires no gradient, and as
+    Raises AutogradError if there are not equally many of both, if `inputs` is empty or one requires no gradient, and as
     Tensor.backward.
 
     >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
@@ -105,7 +104,7 @@ def backward(
 
 
 class _Callbacks(threading.local):
-    """What hooks asked for in this thread's backward pass."""
+    """The callbacks that hooks registered in this thread's backward pass."""
 
     def __init__(self) -> None:
         self.after: list[Callable[[], None]] = []
@@ -120,7 +119,7 @@ def _call_after() -> None:
 
 
 def after_backward(callback: Callable[[], None]) -> None:
-    """For hooks of gradients: call `callback` once when the backward pass is over, and all gradients are where they belong."""
+    """For hooks of gradients: call `callback` once, when the backward pass is over and all gradients are accumulated."""
     _callbacks.after.append(callback)
 
 
@@ -140,7 +139,7 @@ def tensors_of(value: Any, what: str, name: str) -> list[Any]:
 
 
 def wrap_edge(edge: GradientEdge) -> Any:
-    """The leaf at an edge of the graph, or a tensor that stands for what is computed there."""
+    """The leaf at an edge of the graph, or a tensor that stands for the value computed there."""
     node = edge.node._node
     leaf = leaf_of(node) if is_kind(node, Variable) else None
     return TensorBase._of(node) if leaf is None else leaf
@@ -177,7 +176,7 @@ def cotangent(output: TensorBase, gradient: TensorBase | None) -> Node:
 
 
 def _where_it_stayed(node: Node) -> str:
-    """A hint, where a value comes from a compiled step whose function gave it a history."""
+    """A hint, if a value comes from a compiled step in whose function it had a history."""
     made = nodes.topological([node], lambda n: n.inputs)
     if not any(isinstance(n.primitive, Detached) for n in made):
         return ""
@@ -188,21 +187,22 @@ def _where_it_stayed(node: Node) -> str:
 
 
 def leaf_of(node: Node) -> Any:
-    """The tensor of which a Variable is a value, or was one; None if it is gone."""
+    """The tensor of which a Variable is, or was, the value; None if it no longer exists."""
     owner = None if node.owner is None else node.owner()
     return owner.tensor() if isinstance(owner, Leaf) else owner
 
 
 def note_flag(target: Any) -> None:
-    """A gradient is asked for: a capture holds while the tensor requires one, though nothing may read the gradient."""
+    """Records that a gradient is requested: a capture holds while the tensor requires one, even if nothing reads the gradient."""
     trace = current.trace
     if trace is not None and target._serial <= trace.began:
         trace.on_attribute(target, "requires_grad", True)
 
 
 def together(tensors: Iterable[Any]) -> None:
-    """Tensors that came from one backward pass: reading one computes all that are alive, in one plan, rather than the
-    whole pass again for each."""
+    """Tensors from one backward pass: reading one computes all that are alive, in one plan, instead of the
+    whole pass again for each.
+    """
     group = [t for t in tensors if t is not None]
     references: list[weakref.ref[Any]] = [weakref.ref(t) for t in group]
     for t in group:

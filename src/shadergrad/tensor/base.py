@@ -1,15 +1,15 @@
-"""What every tensor is, without any operation: on top of the handle, its value, and how it takes another value in place,
-the same value on another device, of another dtype, or in memory of its own.
+"""TensorBase, which adds to the handle everything that needs no operation: reading the value, assigning another value in place,
+moving to another device or dtype, cloning.
 
-The methods of tensors lie in rooms, each a class that extends the one before it, so that a method knows those below and no
-other:
+Tensor methods are spread over a chain of classes, one class per file. Each class extends the one before it, so a method can use only
+its own class and those before it:
 
     handle -> description -> sharing -> history -> reading -> writing -> base ->
     gradients -> records -> comparison -> arithmetic -> elementwise -> numeric -> shape -> repetition -> addresses ->
     memory -> reduce -> norms -> subscript -> slices -> index -> scatter -> order -> products ->
     divide -> scans -> counts -> random -> names -> public
 
-Results are always of the class that public.py defines, Tensor.
+Results of operations always have the class Tensor, which public.py defines.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .writing import WritableTensor
 
 
 class TensorBase(WritableTensor):
-    """What every tensor is: a value, its history, and other forms of it."""
+    """The base of all tensors: a value, its history, and conversions."""
 
     __slots__ = ()
 
@@ -48,9 +48,9 @@ class TensorBase(WritableTensor):
     ) -> Self:
         """On another device and/or with another dtype: to('webgpu'), to(sg.float64), to('cpu', sg.int32), to(other).
 
-        Gives the tensor itself where nothing changes and `copy` is not set. Gradients go back the way that the value came,
-        also to another device. non_blocking changes nothing. Raises DeviceError for an unknown device, DTypeError for an
-        unknown dtype or one that the device has not, CompileError for another device within a compiled step.
+        Returns the tensor itself if nothing changes and `copy` is not set. Differentiable, also to another device.
+        non_blocking changes nothing. Raises DeviceError for an unknown device, DTypeError for an
+        unknown dtype or one that the device lacks, CompileError for another device within a compiled step.
 
         >>> sg.tensor([1.7, -1.7]).to(sg.int32)
         tensor([ 1, -1])
@@ -111,7 +111,7 @@ class TensorBase(WritableTensor):
         return self.to(dtype=other.dtype)
 
     def clone(self) -> Self:
-        """A copy that the tape runs through: its gradient goes on to self.
+        """A differentiable copy.
 
         >>> x = sg.tensor([1.0, 2.0])
         >>> y = x.clone()
@@ -124,7 +124,7 @@ class TensorBase(WritableTensor):
         return wrap(build.elementwise(word, self._node, neutral))
 
     def contiguous(self) -> Self:
-        """The tensor itself where its elements lie row by row in what it shares, else a copy.
+        """The tensor itself if its elements are row-major and contiguous in its memory, else a copy.
 
         >>> sg.tensor([[1, 2], [3, 4]]).t().contiguous()
         tensor([[1, 3],
@@ -133,15 +133,15 @@ class TensorBase(WritableTensor):
         return self if self._is_row_major() else self._copied()
 
     def _is_row_major(self) -> bool:
-        """Whether the elements lie row by row in what is shared."""
+        """Whether the elements are row-major in shared memory."""
         return lies_row_by_row(self._node.shape, self._strides()[0])
 
     def _copied(self) -> Self:
-        """The value in memory of its own, as clone(), but at no cost: no computation is recorded."""
+        """The value in separate memory, as clone(), but without recording a computation."""
         return wrap(make(Alias(), self._node))
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """The value, its device, whether it is a leaf that requires grad, and attributes that the program set: what pickle keeps.
+        """What pickle stores: the value, its device, whether it is a leaf that requires grad, and custom attributes.
 
         Sharing is not kept.
         """
@@ -152,7 +152,7 @@ class TensorBase(WritableTensor):
 
 
 def _rebuilt(cls: type[Any], array: np.ndarray, dtype: DType, device: str, requires_grad: bool) -> Any:
-    """A tensor that was pickled."""
+    """A tensor from its pickle."""
     result = object.__new__(cls)
     result._adopt(execute.upload(np.asarray(array, dtype.numpy), dtype, resolve_device(device)))
     if requires_grad:
@@ -161,7 +161,7 @@ def _rebuilt(cls: type[Any], array: np.ndarray, dtype: DType, device: str, requi
 
 
 def names_device(value: object) -> bool:
-    """Whether an argument of to() is a device: a text that names no dtype, and the number of a GPU where one stands for 'cuda'."""
+    """Whether an argument of to() is a device: a string that is not a dtype, or the number of a GPU if 'cuda' stands for a device."""
     if isinstance(value, int):
         return not isinstance(value, bool) and has_stand_in("cuda")
     return isinstance(value, str) and not is_dtype_name(value)

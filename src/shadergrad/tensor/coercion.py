@@ -1,6 +1,6 @@
-"""What stands beside a tensor, made one of its kind: numbers, lists and arrays as nodes, operands of one shape and dtype.
+"""Conversion of operands: numbers, lists and arrays beside a tensor become nodes of a common shape and dtype.
 
-In: values as users write them. Out: nodes, or the error that names what no tensor can be made of.
+In: values as users write them. Out: nodes. Raises an error that names a value which cannot become a tensor.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from .placement import check_storable, resolve_device
 from .succession import without_history
 
 Number = bool | int | float | complex
-OPERANDS = (TensorBase, bool, int, float, complex, np.number, np.bool_)  # what stands beside a tensor at an operator
+OPERANDS = (TensorBase, bool, int, float, complex, np.number, np.bool_)  # types of operands beside a tensor
 
 
 TOO_DEEP = f"a tensor has at most {MOST_AXES} axes, and these sequences are nested deeper."
 
 
 PLAIN = {int, float}
-MOST_EXACT = 1 << 53  # what a float holds of an int
+MOST_EXACT = 1 << 53  # the largest range of ints that floats represent exactly
 MOST_SHAPES = 4096
 _widening: dict[Shape, tuple[Primitive, Shape, Primitive | None]] = {}  # views that give a number a shape
 
 
 class RaggedError(ShapeError, ArgumentTypeError):
-    """Nested sequences that are no array."""
+    """Nested sequences that do not form an array."""
 
 
 # operations that take a number beyond the range of an integer tensor as that dtype holds it; others refuse it
@@ -60,21 +60,21 @@ def binary(primitive: Primitive, a: TensorBase | Number, b: TensorBase | Number)
 
 
 def unsupported(symbol: str, a: Any, b: Any) -> ArgumentTypeError:
-    """The error of an operator between things that it does not take."""
+    """The error of an operator for operands that it does not support."""
     names = " and ".join(f"'{type(v).__name__ if isinstance(v, TensorBase) else type_name(v)}'" for v in (a, b))
     hint = " Hint: sg.tensor(...) makes a Tensor." if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else ""
     return ArgumentTypeError(f"unsupported operand type(s) for {symbol}: {names}.{hint}")
 
 
 def not_ours(symbol: str, a: TensorBase, b: Any) -> Any:
-    """What an operator gives that does not know its right side: classes of users may; of others nothing can come."""
+    """The result of an operator whose right operand is of an unknown class: NotImplemented for users' classes, else an error."""
     if type(b).__module__ in ("builtins", "numpy", "torch"):
         raise unsupported(symbol, a, b)
     return NotImplemented
 
 
 def floating(x: TensorBase) -> Node:
-    """The node of x, as float32 where it is of integers or bools."""
+    """The node of x, cast to float32 if it is of integers or bools."""
     node = x._node
     return node if node.dtype.category >= 2 else cast(node, default_dtype())
 
@@ -115,7 +115,7 @@ def operands(*values: TensorBase | Number, common: bool = True, wraps: bool = Fa
 
 
 def _most_often(left: TensorBase | Number, right: TensorBase | Number) -> list[Node] | None:
-    """The nodes of two tensors of one dtype and device, or of a floating tensor and a plain number; None for others."""
+    """A fast path: the nodes of two tensors of one dtype and device, or of a floating tensor and a plain number; None for others."""
     if isinstance(left, TensorBase) and isinstance(right, TensorBase):
         a, b = left._node, right._node
         if a.dtype is not b.dtype or a.device != b.device or a.dtype.is_complex:
@@ -134,8 +134,7 @@ def _most_often(left: TensorBase | Number, right: TensorBase | Number) -> list[N
 
 
 def _everywhere(value: Any, like: Node) -> Node:
-    """A plain number in every element of a floating shape, as `build.constant` makes it where nobody listens; with the primitives of
-    that shape at hand."""
+    """A number in every element of a floating shape, as `build.constant` makes it if nobody listens, with cached primitives."""
     shape, dtype, device = like.shape, like.dtype, like.device
     if type(value) is int and abs(value) > MOST_EXACT:
         return build.constant(value, dtype, device, shape)
@@ -192,12 +191,12 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
 
 
 def _depth(data: Any) -> int:
-    """How deep lists are nested, along the first elements."""
+    """The nesting depth of lists, along the first elements."""
     return 1 + _depth(data[0]) if isinstance(data, list | tuple) and data else 0
 
 
 def _culprit(data: Any) -> str:
-    """The type, in nested lists, of what is no number, or the whole number that no dtype holds."""
+    """The type, in nested lists, of the first element that is not a number, or the whole number that no dtype holds."""
     if isinstance(data, list | tuple) and data:
         return next(filter(None, map(_culprit, data)), "")
     if isinstance(data, int):

@@ -1,4 +1,4 @@
-"""Methods of single elements that compare, combine truths and bits, and choose."""
+"""Elementwise comparisons, logical and bitwise operations, and selection (`where`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .records import RecordTensor
 
 
 class ComparisonTensor(RecordTensor):
-    """Methods of single elements that compare, combine truths and bits, and choose."""
+    """Elementwise comparisons, logical and bitwise operations, and selection."""
 
     __slots__ = ()
     __hash__ = TensorBase.__hash__
@@ -215,7 +215,7 @@ class ComparisonTensor(RecordTensor):
         return wrap(make(e.Not(), self._node))
 
     def where(self, condition: ComparisonTensor, other: ComparisonTensor | Number) -> Self:
-        """self where the condition holds, else `other`; the three broadcast. Raises DTypeError for a condition that is
+        """self if the condition holds, else `other`, elementwise; the three broadcast. Raises DTypeError for a condition that is
         not bool.
 
         >>> x = sg.tensor([1.0, -2.0])
@@ -225,7 +225,7 @@ class ComparisonTensor(RecordTensor):
         return where(condition, self, other)
 
     def masked_fill(self, mask: ComparisonTensor, value: ComparisonTensor | Number) -> Self:
-        """`value`, a number or a tensor of shape (), where the mask is true, else self, in the dtype of self. mask:
+        """self, with `value`, a number or a tensor of shape (), where the mask is true; in the dtype of self. mask:
         bool, broadcasts.
 
         >>> x = sg.tensor([1.0, 2.0, 3.0])
@@ -269,9 +269,9 @@ def _truth(x: ComparisonTensor) -> Node:
 
 
 def where(condition: ComparisonTensor, a: Any, b: Any) -> Any:
-    """a where the condition holds, else b; the three broadcast, dtypes of a and b are promoted.
+    """a if the condition holds, else b, elementwise; the three broadcast, dtypes of a and b are promoted.
 
-    A condition of uint8 holds where it is not 0, with a warning. Raises DTypeError for one of another dtype, ShapeError where the
+    A condition of uint8 holds where it is not 0, with a warning. Raises DTypeError for one of another dtype, ShapeError if the
     shapes do not broadcast.
 
     >>> sg.where(sg.tensor([True, False]), sg.tensor([1.0, 2.0]), 0.0)

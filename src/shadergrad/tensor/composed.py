@@ -1,10 +1,9 @@
-"""Functions that are composed of operations: for arguments like those of an earlier call the same nodes are added anew, and
-none of the function's Python runs.
+"""A cache for functions that are compositions of operations. When arguments have the same structure as in an earlier call, the same nodes
+are added to the graph without running the function's Python.
 
-In: a function of tensors and plain values that gives one tensor, or a tuple of them. Out: the same, in a fraction of the time: an uncompiled
-training loop asks for the same losses and layers at every step. What such a function adds must hang on no more than its
-plain arguments and the shapes, dtypes, devices and classes of its tensors, and it must change nothing: no random numbers, no
-write in place, no value read, no warning.
+In: a function of tensors and plain values that returns a tensor or a tuple of them. Out: the same function, several times as fast, for
+the layers and losses of uncompiled training loops. The nodes must depend only on the plain arguments and on the shapes, dtypes, devices
+and classes of the tensors. The function must have no side effect: no random numbers, no in-place writes, no reads of values, no warnings.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from .precision import here
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MOST_RECIPES = 512  # of a function
-OWN = f"{__name__.split('.')[0]}."  # whose classes of tensors do nothing of their own
-BY_VALUE = {int, str, bool, type(None), DType}  # besides tensors: arguments that equal values of one type stand for
-BY_TEXT = {float}  # those of which the text tells: 0.0 is not -0.0
+MOST_RECIPES = 512  # per function
+OWN = f"{__name__.split('.')[0]}."  # the package whose tensor classes are known to have no behaviour of their own
+BY_VALUE = {int, str, bool, type(None), DType}  # types of arguments, besides tensors, that keys compare by value
+BY_TEXT = {float}  # types that keys compare by text: 0.0 is not -0.0
 
 _classes: set[type[Any]] = set()  # those of OWN that were met
 
 
 class _Unlike(Exception):
-    """An argument that no key tells of."""
+    """An argument that cannot be part of a key."""
 
 
 def composed(function: Callable[P, R], *, gives_views: bool = False, is_patient: bool = False) -> Callable[P, R]:
-    """The function, which remembers what it adds. Where somebody follows what is recorded, it is run.
+    """The function with a cache of the nodes that it adds. While recording is observed, the function itself runs.
 
-    gives_views: results may be views of arguments, for callers who write to neither in place. is_patient: what a first call adds is
-    forgotten, for arguments with numbers that change from call to call.
+    gives_views: results may be views of arguments, for callers that write to neither in place. is_patient: the nodes of a first call are
+    not cached, for arguments with numbers that change from call to call.
     """
     met: set[Any] = set()
     recipes: dict[Any, tuple[Recipe, bool] | None] = {}  # and whether the results are a tuple
@@ -86,7 +85,7 @@ def composed(function: Callable[P, R], *, gives_views: bool = False, is_patient:
 
 
 def _describe(value: Any, inputs: list[Node], first: dict[int, int], key: list[Any]) -> None:
-    """Add what tells of an argument to the key, and its node to the inputs. first: of each node its first place among them, by id."""
+    """Add an argument to the key, and its node to the inputs. first: the first position of each node among them, by id."""
     kind = type(value)
     key.append(kind)
     if kind in _classes or (isinstance(value, TensorBase) and kind.__module__.startswith(OWN)):
@@ -106,13 +105,13 @@ def _describe(value: Any, inputs: list[Node], first: dict[int, int], key: list[A
 
 
 def _is_new(result: Any) -> bool:
-    """Whether a tensor is a view of no other: it was made alone, though views may have been made of it."""
+    """Whether a tensor is not a view of another, though views may have been made of it."""
     shared = result._shared
     return shared is None or (not result._path and not shared.path and shared.tensor() is result)
 
 
 def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node], gives_views: bool) -> tuple[Recipe, bool] | None:
-    """How the results are made of the inputs; nothing where one is no new tensor of its own, or hangs on something else too."""
+    """The recipe of the results from the inputs; None if a result is not a new tensor, or depends on something else."""
     results = result if type(result) is tuple else (result,)
     if not all(type(r) is TensorBase._class and (gives_views or _is_new(r)) for r in results):
         return None

@@ -1,4 +1,4 @@
-"""Methods that count: distinct values, the most frequent, histograms, medians that pass NaN over."""
+"""Methods that count: unique values, the mode, histograms, and medians that ignore NaN."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from .order import _median
 from .reduce import ValuesAndIndices
 from .scans import ScanTensor
 
-FEW = 16  # lines that C++'s sort, and so PyTorch's unique(dim=), sorts by insertion
+FEW = 16  # rows that C++'s sort, and so PyTorch's unique(dim=), sorts by insertion
 
 
 class Histogram(NamedTuple):
-    """What histogram and histogramdd give."""
+    """The result of histogram and histogramdd."""
 
     hist: Any
     bin_edges: Any
 
 
 class CountedTensor(ScanTensor):
-    """Methods that count: distinct values, the most frequent, histograms, medians that pass NaN over."""
+    """Methods that count: unique values, the mode, histograms, and medians that ignore NaN."""
 
     __slots__ = ()
 
     def unique(
         self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Any:
-        """The distinct elements, or slices along `dim`, in order (`sorted` changes nothing). Reads self.
+        """The unique elements, or slices along `dim`, in order (`sorted` changes nothing). Reads self.
 
-        return_inverse: also, for each element, which of them it is; return_counts: also how often each occurs, int32.
+        return_inverse: also the position of each element among them; return_counts: also the number of occurrences, int32.
         Each NaN is distinct.
 
         >>> sg.tensor([3, 1, 3]).unique()
@@ -65,9 +65,9 @@ class CountedTensor(ScanTensor):
     def unique_consecutive(
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Any:
-        """The elements, or slices along `dim`, without repetitions of the one before. Reads self.
+        """The elements, or slices along `dim`, without consecutive repetitions. Reads self.
 
-        return_inverse: also, for each element, which of them it is; return_counts: also how often each is repeated, int32.
+        return_inverse: also the position of each element among them; return_counts: also the number of repetitions, int32.
 
         >>> sg.tensor([1, 1, 2, 1]).unique_consecutive()
         tensor([1, 2, 1])
@@ -88,9 +88,9 @@ class CountedTensor(ScanTensor):
         return _distinct(self, found, inverse, counts, return_inverse, return_counts)
 
     def mode(self, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices[Self]:
-        """(values, indices): the most frequent along `dim`, the smallest of those, and where it stands last, int32.
+        """(values, indices): the most frequent value along `dim`, the smallest of ties, and its last position, int32.
 
-        Counts all pairs of the axis. Raises ShapeError over an axis of size 0.
+        Compares all pairs along the axis. Raises ShapeError for an axis of size 0.
 
         >>> sg.tensor([1, 2, 2, 1, 3]).mode()
         ValuesAndIndices(values=tensor(1), indices=tensor(3))
@@ -122,7 +122,7 @@ class CountedTensor(ScanTensor):
     @overload
     def nanmedian(self, dim: int, keepdim: bool = False) -> ValuesAndIndices[Self]: ...
     def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Self | ValuesAndIndices[Self]:
-        """The lower median of what is not NaN: of all elements, or as (values, indices) along `dim`. NaN of nothing else.
+        """The lower median, ignoring NaN: of all elements, or as (values, indices) along `dim`. NaN if all are NaN.
 
         >>> sg.tensor([4.0, math.nan, 3.0]).nanmedian()
         tensor(3.)
@@ -136,7 +136,7 @@ class CountedTensor(ScanTensor):
         return _nanmedian(self, axis, keepdim) if self.ndim else ValuesAndIndices(self.clone(), self.argsort())
 
     def msort(self) -> Self:
-        """In order along axis 0, as values alone.
+        """The values sorted along axis 0.
 
         >>> sg.tensor([3, 1, 2]).msort()
         tensor([1, 2, 3])
@@ -144,9 +144,9 @@ class CountedTensor(ScanTensor):
         return self.sort(0).values
 
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Self:
-        """How many elements lie in each of `bins` equal parts of [min, max], in the dtype of self; the last is closed.
+        """The number of elements in each of `bins` equal parts of [min, max], in the dtype of self; the last is closed.
 
-        With min = max from the least element to the largest. What lies outside, and NaN, does not count. Raises ShapeError
+        If min = max, from the smallest to the largest element. Elements outside, and NaN, do not count. Raises ShapeError
         for fewer than one bin, or max below min.
 
         >>> sg.tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3)
@@ -171,10 +171,10 @@ class CountedTensor(ScanTensor):
         weight: CountedTensor | None = None,
         density: bool = False,
     ) -> Histogram:
-        """(hist, bin_edges): how many elements, or the sum of their weights, lie between neighbouring edges.
+        """(hist, bin_edges): the number of elements, or the sum of their weights, between neighbouring edges.
 
-        bins: a number of equal parts of `range` (low, high), by default from the least to the largest; or the edges, in
-        order. density: divided by the total and the widths. The last bin is closed.
+        bins: the number of equal parts of `range` (low, high), by default from the smallest to the largest element; or the edges, in
+        order. density: divide by the total and the widths. The last bin is closed.
 
         >>> hist, edges = sg.tensor([1.0, 2.0, 1.0]).histogram(3, range=(0.0, 3.0))
         >>> hist, edges

@@ -1,4 +1,4 @@
-"""Making tensors: from data and from rules."""
+"""Functions that create tensors from data or by a rule, such as `tensor`, `zeros` and `arange`."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def finish(node: Node, requires_grad: bool) -> Any:
 def full(size: Any, fill_value: Number, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of shape `size` with one number in every element.
 
-    dtype: without it, that of the number: bool, int32, float32 or complex64. Raises ShapeError for a negative size, DTypeError for a
-    complex number where the dtype is real.
+    dtype: by default that of the number: bool, int32, float32 or complex64. Raises ShapeError for a negative size, DTypeError for a
+    complex number with a real dtype.
 
     >>> sg.full((2, 2), 7)
     tensor([[7, 7],
@@ -138,7 +138,7 @@ def empty(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, 
 def full_like(
     x: TensorBase, fill_value: Number, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
-    """A tensor with one number in every element, with the shape, dtype and device of x, where options name no others.
+    """A tensor with one number in every element, with the shape, dtype and device of x unless options give others.
 
     >>> sg.full_like(sg.zeros(2), 7)
     tensor([7., 7.])
@@ -154,7 +154,7 @@ def full_like(
 
 @checked
 def zeros_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Zeros with the shape, dtype and device of x, where options name no others.
+    """Zeros with the shape, dtype and device of x unless options give others.
 
     >>> sg.zeros_like(sg.tensor([[1, 2]]))
     tensor([[0, 0]])
@@ -164,7 +164,7 @@ def zeros_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires
 
 @checked
 def ones_like(x: TensorBase, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Ones with the shape, dtype and device of x, where options name no others.
+    """Ones with the shape, dtype and device of x unless options give others.
 
     >>> sg.ones_like(sg.tensor([[1, 2]]))
     tensor([[1, 1]])
@@ -184,7 +184,7 @@ def arange(
 ) -> Any:
     """start, start + step, ... below end (above it, for a negative step); arange(end) starts at 0.
 
-    int32 where all are ints, else float32. Raises ShapeError for step = 0, and where steps do not lead from start to end.
+    int32 if all are ints, else float32. Raises ShapeError for step = 0, and if steps do not lead from start to end.
 
     >>> sg.arange(3)
     tensor([0, 1, 2])
@@ -247,9 +247,9 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Any:
-    """`steps` powers of `base`, whose exponents are at equal distances from start to end; float32 unless told.
+    """`steps` powers of `base`, with evenly spaced exponents from start to end; float32 unless `dtype` says another.
 
-    Raises ShapeError for a negative number of them.
+    Raises ShapeError for a negative `steps`.
 
     >>> sg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
@@ -263,7 +263,7 @@ def logspace(
 
 
 def _spaced(start: float, end: float, steps: int, kind: Any) -> np.ndarray:
-    """Numbers at equal distances, in the arithmetic of PyTorch: from either end, and whole numbers cut."""
+    """Evenly spaced numbers, computed as PyTorch does: from the nearer end, with whole numbers truncated."""
     if kind.category < 2:
         start, end = int(start), int(end)
     if kind is float32:
@@ -287,9 +287,9 @@ def _of_values(values: np.ndarray, kind: Any, device: Any, requires_grad: bool) 
 def linspace(
     start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
-    """`steps` numbers at equal distances from start to end, both included; float32 unless `dtype` says another.
+    """`steps` evenly spaced numbers from start to end, both included; float32 unless `dtype` says another.
 
-    Raises ShapeError for a negative number of them.
+    Raises ShapeError for a negative `steps`.
 
     >>> sg.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])

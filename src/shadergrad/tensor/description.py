@@ -1,4 +1,4 @@
-"""What a tensor is, without its values: shape, dtype, device. None of it computes anything."""
+"""The attributes of a tensor that do not depend on its values: shape, dtype, device. None of them computes anything."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Size(tuple[int, ...]):
 
 
 class DescribedTensor(Handle):
-    """A tensor that tells what it is."""
+    """A tensor's shape, dtype and device."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class DescribedTensor(Handle):
 
     @property
     def device(self) -> device:
-        """Where the tensor lives: a name such as 'cpu' or 'webgpu'.
+        """The name of the tensor's device, such as 'cpu' or 'webgpu'.
 
         >>> sg.zeros(2).device
         'cpu'
@@ -84,7 +84,7 @@ class DescribedTensor(Handle):
     @overload
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Size | int:
-        """The shape, or the size of axis `dim`. Raises IndexRangeError for an axis that there is not.
+        """The shape, or the size of axis `dim`. Raises IndexRangeError for an axis that does not exist.
 
         >>> sg.zeros(2, 3).size()
         shadergrad.Size([2, 3])
@@ -130,7 +130,7 @@ class DescribedTensor(Handle):
         return self._node.size
 
     def is_floating_point(self) -> bool:
-        """Whether the dtype is a floating one.
+        """Whether the dtype is floating-point.
 
         >>> sg.tensor([1.0]).is_floating_point(), sg.tensor([1]).is_floating_point()
         (True, False)
@@ -138,7 +138,7 @@ class DescribedTensor(Handle):
         return self.dtype.is_floating_point
 
     def is_signed(self) -> bool:
-        """Whether the dtype holds negative numbers.
+        """Whether the dtype has negative numbers.
 
         >>> sg.tensor([1]).is_signed(), sg.tensor([True]).is_signed()
         (True, False)

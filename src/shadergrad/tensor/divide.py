@@ -1,4 +1,4 @@
-"""Methods that take tensors apart and put them together: splits, turns, products of Kronecker, sums over batches."""
+"""Methods that split and rotate tensors; Kronecker, outer and cross products; sums of batched products; covariance."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .products import ProductTensor, _added
 
 
 class DividedTensor(ProductTensor):
-    """Methods that take tensors apart and put them together: splits, turns, products of Kronecker, sums over batches."""
+    """Methods that split and rotate tensors; Kronecker, outer and cross products; covariance."""
 
     __slots__ = ()
 
     def tensor_split(self, indices_or_sections: int | Sequence[int] | DividedTensor, dim: int = 0) -> tuple[Self, ...]:
-        """Parts along `dim`: so many, the first ones larger by one where they do not come out even; or cut at positions.
+        """Parts along `dim`: that many, the first ones larger by one if the size does not divide; or cut at given positions.
 
         Positions may be a tensor, which is read. Raises ShapeError for fewer than one part.
 
@@ -94,9 +94,9 @@ class DividedTensor(ProductTensor):
         return self.split(split_sizes, dim)
 
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Self:
-        """Turned k times by 90 degrees in the plane of two axes, from the first towards the second.
+        """Rotated k times by 90 degrees in the plane of two axes, from the first towards the second.
 
-        Raises ShapeError for other than two different axes.
+        Raises ShapeError unless the two axes are different.
 
         >>> sg.tensor([[1, 2], [3, 4]]).rot90()
         tensor([[2, 4],
@@ -116,7 +116,7 @@ class DividedTensor(ProductTensor):
         return turned._copied()
 
     def sum_to_size(self, *size: Any) -> Self:
-        """Summed to a shape that broadcasts to this one: over the axes in front, and those of size 1 there.
+        """Summed to a shape that broadcasts to this one: over the additional leading axes, and those of size 1 there.
 
         Raises ShapeError for another shape.
 
@@ -133,7 +133,7 @@ class DividedTensor(ProductTensor):
         return x.sum(axes, keepdim=True) if axes else x.to(dtype=int32) if x.dtype is bool_ and not x.ndim else x
 
     def vdot(self, other: DividedTensor) -> Self:
-        """The sum of the products of two vectors (n,), of which self is conjugated where it is complex.
+        """The dot product of two vectors (n,); a complex self is conjugated.
 
         >>> sg.tensor([1, 2]).vdot(sg.tensor([3, 4]))
         tensor(11)
@@ -167,7 +167,7 @@ class DividedTensor(ProductTensor):
         return _added(self, batch1.bmm(batch2).sum(0), beta, alpha, "addbmm")
 
     def kron(self, other: DividedTensor) -> Self:
-        """The product of Kronecker: each element of self times all of `other`, axis by axis.
+        """The Kronecker product: each element of self times all of `other`, axis by axis.
 
         >>> sg.tensor([1, 10]).kron(sg.tensor([1, 2]))
         tensor([ 1,  2, 10, 20])
@@ -180,9 +180,9 @@ class DividedTensor(ProductTensor):
         return (left * right).reshape([n * m for n, m in zip(a, b, strict=True)])
 
     def cross(self, other: DividedTensor, dim: int | None = None) -> Self:
-        """The vector product along an axis of size 3: `dim`, or the first of that size. The two are broadcast.
+        """The cross product along an axis of size 3: `dim`, or the first of that size. The two are broadcast.
 
-        Raises ShapeError where there is no such axis.
+        Raises ShapeError if there is no such axis.
 
         >>> sg.tensor([1, 0, 0]).cross(sg.tensor([0, 1, 0]))
         tensor([0, 0, 1])
@@ -206,7 +206,7 @@ class DividedTensor(ProductTensor):
         return stack(parts, axis - self.ndim)
 
     def renorm(self, p: float, dim: int, maxnorm: float) -> Self:
-        """self with the slices along `dim` whose p-norm is above `maxnorm` shortened to it.
+        """self, with slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it.
 
         Raises ShapeError for p <= 0, a negative maxnorm and fewer than two axes.
 
@@ -230,10 +230,10 @@ class DividedTensor(ProductTensor):
     def cov(
         self, *, correction: int = 1, fweights: DividedTensor | None = None, aweights: DividedTensor | None = None
     ) -> Self:
-        """The covariances of variables, the rows, from observations, the columns: (n, n), or () of a vector.
+        """The covariance matrix of variables (rows) from observations (columns): (n, n), or () for a vector.
 
-        correction: what the number of observations is less. fweights: how often each was made, integers; aweights: how
-        much each counts. Raises ShapeError for more than two axes and weights of another shape.
+        correction: subtracted from the number of observations. fweights: the frequency of each observation, integers; aweights: its
+        weight. Raises ShapeError for more than two axes and weights of another shape.
 
         >>> sg.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).cov()
         tensor([[ 1., -1.],
@@ -263,7 +263,7 @@ class DividedTensor(ProductTensor):
         return (product / (max(norm, 0) if weights is None else norm.clamp(min=0))).squeeze()
 
     def corrcoef(self) -> Self:
-        """The correlation coefficients of variables, the rows, from observations, the columns: (n, n), within [-1, 1].
+        """The correlation coefficients of variables (rows) from observations (columns): (n, n), within [-1, 1].
 
         >>> sg.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).corrcoef()
         tensor([[ 1., -1.],

@@ -1,4 +1,4 @@
-"""Functions of single elements: exponentials, angles, activations, limits, tests for NaN and infinities."""
+"""Elementwise functions: exponentials, trigonometry, activations, clamping, tests for NaN and infinity."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEARLY_INFINITE = 80.0  # from here sinh and cosh are half of e ** |x|, which ma
 
 
 class ElementwiseTensor(ArithmeticTensor):
-    """Functions of single elements, and tests of them."""
+    """Elementwise functions and tests."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return (x * 1j).atanh() * -1j if x.dtype.is_complex else binary(e.Atan2(), x, 1.0)
 
     def atan2(self, other: ElementwiseTensor) -> Self:
-        """The angle of the point (other, self) from the positive first axis, in radians from -pi to pi; integers give
+        """The angle of the point (other, self) with the positive x axis, in radians from -pi to pi; integers give
         float32.
 
         >>> x = sg.tensor([0.0, 1.0, 0.0])
@@ -157,7 +157,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return self * 0.5 * ((self * math.sqrt(0.5)).erf() + 1.0)
 
     def maximum(self, other: ElementwiseTensor) -> Self:
-        """The larger of each two, NaN where either is. A tie halves the gradient.
+        """The larger of each pair, NaN if either is NaN. A tie halves the gradient.
 
         >>> x = sg.tensor([1.0, 5.0])
         >>> x.maximum(sg.tensor([3.0, 2.0]))
@@ -166,7 +166,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return binary(e.Maximum(), self, other)
 
     def minimum(self, other: ElementwiseTensor) -> Self:
-        """The smaller of each two, NaN where either is. A tie halves the gradient.
+        """The smaller of each pair, NaN if either is NaN. A tie halves the gradient.
 
         >>> x = sg.tensor([1.0, 5.0])
         >>> x.minimum(sg.tensor([3.0, 2.0]))
@@ -177,8 +177,8 @@ class ElementwiseTensor(ArithmeticTensor):
     def clamp(
         self, min: ElementwiseTensor | Number | None = None, max: ElementwiseTensor | Number | None = None
     ) -> Self:
-        """Limited to [min, max], numbers or tensors of which one may be None; max where min is above it. The gradient
-        is 1 inside and at the limits, 0 outside, where it goes to a limit that is a tensor. Raises ShapeError where both
+        """Limited to [min, max], numbers or tensors of which one may be None; max if min is above it. The gradient
+        is 1 inside and at the limits, and 0 outside, where a limit that is a tensor receives it. Raises ShapeError if both
         are None.
 
         >>> x = sg.tensor([-2.0, 0.5, 3.0])
@@ -211,7 +211,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return where(inside, self, _limit(self, min, max, value))
 
     def clamp_min(self, min: ElementwiseTensor | Number) -> Self:
-        """Not below `min`.
+        """The larger of self and `min`.
 
         >>> x = sg.tensor([-2.0, 0.5])
         >>> x.clamp_min(0)
@@ -220,7 +220,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return self.clamp(min=min)
 
     def clamp_max(self, max: ElementwiseTensor | Number) -> Self:
-        """Not above `max`.
+        """The smaller of self and `max`.
 
         >>> x = sg.tensor([0.5, 3.0])
         >>> x.clamp_max(1)
@@ -250,7 +250,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return self * where(vanishes, 1.0, y).log()
 
     def hypot(self, other: ElementwiseTensor) -> Self:
-        """sqrt(self ** 2 + other ** 2), without overflow on the way; NaN where either is. Raises DTypeError for complex numbers.
+        """sqrt(self ** 2 + other ** 2), without intermediate overflow; NaN if either is NaN. Raises DTypeError for complex numbers.
 
         >>> x = sg.tensor([3.0, 5.0])
         >>> x.hypot(sg.tensor([4.0, 12.0]))
@@ -265,7 +265,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return (a * a + b * b).sqrt() * scale
 
     def logaddexp(self, other: ElementwiseTensor) -> Self:
-        """log(exp(self) + exp(other)), without overflow on the way.
+        """log(exp(self) + exp(other)), without intermediate overflow.
 
         >>> sg.tensor([0.0, 200.0]).logaddexp(sg.tensor([0.0, 200.0]))
         tensor([  0.6931, 200.6931])
@@ -275,7 +275,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return ((self - top).exp() + (other - top).exp()).log() + top
 
     def logaddexp2(self, other: ElementwiseTensor) -> Self:
-        """log2(2 ** self + 2 ** other), without overflow on the way.
+        """log2(2 ** self + 2 ** other), without intermediate overflow.
 
         >>> sg.tensor([0.0, 3.0]).logaddexp2(sg.tensor([0.0, 3.0]))
         tensor([1., 4.])
@@ -283,7 +283,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return (self * math.log(2.0)).logaddexp(other * math.log(2.0)) * (1.0 / math.log(2.0))
 
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
-        """NaN and infinities replaced: by the numbers given; infinities, if not told, by the dtype's largest and
+        """NaN and infinities replaced by the given numbers; infinities by default by the dtype's largest and
         smallest number. Integers and bools stay as they are.
 
         >>> x = sg.tensor([1.0, math.nan, math.inf])
@@ -299,7 +299,7 @@ class ElementwiseTensor(ArithmeticTensor):
         return where(self.isfinite(), self, where(self.isnan(), float(nan), infinite))
 
     def heaviside(self, values: ElementwiseTensor) -> Self:
-        """0 below 0, 1 above, `values` at 0. No gradient. Raises DTypeError where the dtypes differ.
+        """0 below 0, 1 above, `values` at 0. No gradient. Raises DTypeError if the dtypes differ.
 
         >>> x = sg.tensor([-2.0, 0.0, 3.0])
         >>> x.heaviside(sg.tensor([0.5]))
@@ -387,7 +387,7 @@ class ElementwiseTensor(ArithmeticTensor):
         self, other: ElementwiseTensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
     ) -> Self:
         """Where |self - other| <= atol + rtol * |other|, or both are equal (infinities are; NaN only with equal_nan).
-        Raises DTypeError where the dtypes differ.
+        Raises DTypeError if the dtypes differ.
 
         >>> sg.tensor([1.0, 2.0]).isclose(sg.tensor([1.0 + 1e-6, 2.1]))
         tensor([ True, False])
@@ -409,7 +409,7 @@ class ElementwiseTensor(ArithmeticTensor):
 
 
 def _limit(x: Any, low: Any, high: Any, value: Any) -> Any:
-    """The limit that is taken outside; `value`, without a gradient, where there is none, for NaN."""
+    """The limit that applies outside; `value`, without a gradient, if there is none, and for NaN."""
     if high is not None:
         above = x > high if low is None else (x > high) | ((x <= high) & _less(high, low))
         value = where(above, high, value)
@@ -428,7 +428,7 @@ def _detached(x: Any) -> Any:
 
 
 def _as_tensor(value: Any, like: TensorBase) -> Any:
-    """A number as a tensor of the dtype and device of `like`, float32 where that is of integers."""
+    """A number as a tensor of the dtype and device of `like`, float32 if that is of integers."""
     if isinstance(value, TensorBase):
         return value
     dtype = like.dtype if like.dtype.category == 2 else default_dtype()
@@ -436,6 +436,6 @@ def _as_tensor(value: Any, like: TensorBase) -> Any:
 
 
 def _half_of_large(x: ElementwiseTensor) -> tuple[ElementwiseTensor, ElementwiseTensor]:
-    """Whether |x| is so large that cosh(x) is e ** |x| / 2, and there e ** (|x| / 2)."""
+    """Whether |x| is so large that cosh(x) = e ** |x| / 2, and e ** (|x| / 2) there."""
     large = (x > NEARLY_INFINITE) | (x < -NEARLY_INFINITE)
     return large, where(large, where(x < 0, -x, x) * 0.5, 0.0).exp()

@@ -1,8 +1,8 @@
-"""Generators of random numbers. In: a seed. Out: words of random bits, draw after draw, the same on every device.
+"""Generators of random numbers. In: a seed. Out: words of random bits, the same on every device.
 
-A stream is a seed and the number of draws made of it, which the host knows without asking a device; the default generators of
-all devices share one. A generator holds both on its device too, as tensors, so that a compiled step draws anew each time it
-runs; where draws were made elsewhere meanwhile, the tensors are written before the next. Guard: tests/device/test_random.py.
+The state of a stream is its seed and its number of draws. The host knows both without reading the device; the default generators of
+all devices share one stream. A generator also keeps both as tensors on its device, so that a compiled step draws new numbers each time
+it runs. If draws were made elsewhere in the meantime, these tensors are updated before the next draw. Guard: tests/device/test_random.py.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from ..runtime.device import canonical_name
 from .coercion import host_tensor
 from .placement import host_device, resolve_device
 
-LONGEST_CHAIN = 8  # draws recorded before the counter is computed
+LONGEST_CHAIN = 8  # recorded draws after which the counter is computed
 WORD = 1 << 32
 
 At = tuple[int, int, int]  # a seed, how many draws were made of it, and how often that was set, not drawn
 
 
 class Stream:
-    """Where draws are taken from."""
+    """The seed and the number of draws of a stream."""
 
     def __init__(self) -> None:
         self.at: At = (0, 0, 0)
 
     def set(self, seed: int, drawn: int) -> None:
-        """Go on from there."""
+        """Continue from another position."""
         trace = current.trace
         if trace is not None:
             trace.on_change(self)
@@ -61,7 +61,7 @@ class Stream:
 
 
 class State(NamedTuple):
-    """A generator's key and counter, and what these are."""
+    """A generator's key and counter, and the stream position that they encode."""
 
     key: Node
     counter: Node
@@ -69,7 +69,7 @@ class State(NamedTuple):
 
 
 class _Watchers(threading.local):
-    """What this thread watches: other threads' draws are none of a function's that is called here."""
+    """This thread's watchers of draws; draws of other threads do not belong to a function that runs here."""
 
     def __init__(self) -> None:
         self.tables: list[dict[int, tuple[Generator, State]]] = []
@@ -80,7 +80,7 @@ _watchers = _Watchers()
 
 @contextmanager
 def watching_draws() -> Iterator[dict[int, tuple[Generator, State]]]:
-    """A context that notes each generator drawn from, with its state before."""
+    """A context that records each generator used, with its state before."""
     found: dict[int, tuple[Generator, State]] = {}
     _watchers.tables.append(found)
     try:
@@ -93,7 +93,7 @@ class Generator:
     """Threefry keys: draw n of a seed is the same bits on every device and in every run, and in JAX
     (fold_in(PRNGKey(seed), n), partitionable threefry). PyTorch's numbers differ.
 
-    The state is two small tensors on the device, so that a compiled step draws anew each time it runs.
+    The state is two small tensors on the device, so that a compiled step draws new numbers each time it runs.
     Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
 
     >>> a, b = sg.Generator(seed=3), sg.Generator(seed=3)
@@ -111,7 +111,7 @@ class Generator:
         self.manual_seed(seed)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start over: seed is a 64-bit number, a negative one counted from 2^64. Gives the generator.
+        """Start over: seed is a 64-bit number, a negative one counted from 2^64. Returns the generator.
 
         >>> generator = sg.Generator().manual_seed(3)
         """
@@ -119,7 +119,7 @@ class Generator:
         return self
 
     def get_state(self) -> np.ndarray:
-        """Key and counter, three uint32: what set_state takes.
+        """Key and counter, three uint32, for set_state.
 
         >>> sg.Generator(seed=3).get_state()
         array([0, 3, 0], dtype=uint32)
@@ -130,7 +130,7 @@ class Generator:
         return np.array([seed >> 32, seed % WORD, drawn], np.uint32)
 
     def set_state(self, state: np.ndarray) -> Generator:
-        """Go on from a state that get_state gave. Gives the generator.
+        """Continue from a state that get_state returned. Returns the generator.
 
         >>> generator = sg.Generator(seed=3)
         >>> state, first = generator.get_state(), sg.rand(4, generator=generator)
@@ -142,7 +142,7 @@ class Generator:
         return self
 
     def bits(self, shape: tuple[int, ...]) -> Node:
-        """Fresh random words, uint32, of `shape`."""
+        """New random words, uint32, of `shape`."""
         self._begin_draw()
         one = self.counter._node
         if one.storage is not None:
@@ -168,7 +168,7 @@ class Generator:
         return threefry2x32(np.array(key), np.zeros(count, np.uint32), np.arange(count, dtype=np.uint32))
 
     def catch_up(self) -> None:
-        """Let key and counter be where the stream is."""
+        """Update key and counter to the stream's position."""
         trace = current.trace
         if trace is not None and id(self) not in trace.generators:
             self._enter(trace)
@@ -181,23 +181,23 @@ class Generator:
             found.setdefault(id(self), (self, self.state()))
 
     def state(self) -> State:
-        """Where it stands in a graph that is still to be computed."""
+        """Its position, in a graph that is not computed yet."""
         return State(self.key._node, self.counter._node, self._at)
 
     @property
     def stream(self) -> Stream:
-        """Where its draws are taken from."""
+        """The stream from which it draws."""
         return self._stream
 
     def set_back(self, state: State) -> None:
-        """Stand there again."""
+        """Return to an earlier position."""
         for tensor, node in ((self.key, state.key), (self.counter, state.counter)):
             if tensor._node is not node:
                 tensor._assign(node)
         self._at = state.at
 
     def adopt(self) -> None:
-        """Let the stream go on from key and counter, which have been written."""
+        """Set the stream's position from key and counter, which have been written."""
         high, low = self.key.tolist()
         self._stream.set(high << 32 | low, int(self.counter.item()))
         self._at = self._stream.at
@@ -210,7 +210,7 @@ class Generator:
         self._at = at
 
     def _enter(self, trace: Trace) -> None:
-        """A captured function is the first time to draw from this: what key and counter are before it is no doing of its."""
+        """A captured function draws from this for the first time: record key and counter from before."""
         trace.on_change(self._stream)
         (began,) = trace.before[id(self._stream)][1]
         if self._at != began:
@@ -233,13 +233,13 @@ check_constructors(Generator)
 
 
 class Draws:
-    """What a captured function draws: a call begins with `ready`, and ends with `made`.
+    """The draws of a captured function: a call begins with `ready`, and ends with `made`.
 
-    Key and counter are state of the step, which it advances on the device; that much the host counts too.
+    Key and counter are state of the step, which it advances on the device; the host advances its count by the same amount.
     """
 
     def __init__(self, trace: Trace) -> None:
-        """Before what the function did is undone."""
+        """Call this before the function's actions are undone."""
         self.generators: list[Generator] = list(trace.generators.values())
         self._set: list[tuple[Stream, At]] = []
         self._advanced: list[tuple[Stream, int]] = []
@@ -301,7 +301,7 @@ _generators: dict[str, Generator] = {}
 
 
 class _Defaults(threading.local):
-    """What this thread draws from where no generator is named: the same in all threads, but for workers of loaders."""
+    """The stream of this thread's default generators: the same in all threads, except in workers of loaders."""
 
     stream: Stream = default_stream
     generators: dict[str, Generator] | None = None
@@ -312,8 +312,7 @@ _defaults = _Defaults()
 
 @contextmanager
 def own_draws(seed: int) -> Iterator[None]:
-    """Within, this thread's default generators start with `seed`, and neither move those of other threads nor are moved by
-    them."""
+    """A context in which this thread's default generators start with `seed`, independently of those of other threads."""
     before = _defaults.stream, _defaults.generators
     _defaults.stream, _defaults.generators = Stream(), {}
     _defaults.stream.set(seed, 0)
@@ -329,7 +328,7 @@ def stream_here() -> Stream:
 
 
 def default_generator(device: str) -> Generator:
-    """The generator that rand and friends use on a device. All of them draw from one stream."""
+    """The generator of a device that rand and similar functions use. All of them draw from one stream."""
     generators = _generators if _defaults.generators is None else _defaults.generators
     found = generators.get(device)
     if found is None:
@@ -347,8 +346,7 @@ def default_generator(device: str) -> Generator:
 
 @checked
 def manual_seed(seed: int) -> None:
-    """Seed the stream that all devices' numbers are drawn from (PyTorch also gives the cpu's generator). Raises ValueError for
-    what is no number.
+    """Seed the stream of all devices' default generators (PyTorch also returns the cpu's generator). Raises ValueError if it is not a number.
 
     >>> sg.manual_seed(3)
     >>> first = sg.rand(4)
@@ -360,7 +358,7 @@ def manual_seed(seed: int) -> None:
 
 
 def source(generator: Generator | None, device: Any) -> Generator:
-    """What numbers on a device are drawn from."""
+    """The generator for a device: the given one, or the default."""
     if generator is None:
         return default_generator(resolve_device(device))
     if not isinstance(generator, Generator):

@@ -1,4 +1,4 @@
-"""What a tensor tells of its gradient: .grad, .data, grad_fn, backward(), hooks."""
+"""The gradient attributes of a tensor: .grad, .data, grad_fn, backward(), hooks."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def _registered(table: dict[int, Any], hook: Any) -> RemovableHandle:
 
 
 class _Handles(RemovableHandle):
-    """Takes two hooks out."""
+    """A handle for two hooks."""
 
     def __init__(self, *handles: RemovableHandle) -> None:
         self.handles = handles
 
     def remove(self) -> None:
-        """Take the hooks out."""
+        """Remove the hooks."""
         for handle in self.handles:
             handle.remove()
 
 
 class GradFn:
-    """The operation that made a tensor. Two are equal if they are of one tensor's value.
+    """The operation that made a tensor. Two are equal if they belong to one tensor's value.
 
     >>> w = sg.ones(1, requires_grad=True)
     >>> isinstance((w * 2).grad_fn, sg.autograd.graph.Node)
@@ -81,7 +81,7 @@ class GradFn:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Notes of a program's own about the operation, kept as long as it is.
+        """A dict for a program's own data about the operation, kept as long as the operation.
 
         >>> w = sg.ones(1, requires_grad=True)
         >>> y = w * 2
@@ -105,11 +105,11 @@ class GradFn:
         return owner.tensor() if isinstance(owner, Leaf) else owner
 
     def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
-        """Call hook(gradients of the operands, gradients of the results), two tuples, when a backward pass has both; a tuple that it returns
-        takes the place of the first.
+        """Call hook(gradients of the operands, gradients of the results), two tuples, when a backward pass has both; if it returns a tuple,
+        that replaces the first.
 
-        Operands without a gradient have None. For a leaf, whose .grad is up to date by then, the first is empty, and what the hook returns is
-        not used. Gives a handle with remove().
+        Operands without a gradient have None. For a leaf, whose .grad is up to date by then, the first is empty, and the hook's result is
+        ignored. Returns a handle with remove().
 
         >>> w = sg.tensor([2.0], requires_grad=True)
         >>> y = w.exp()
@@ -127,8 +127,8 @@ class GradFn:
         return _Handles(first, second)
 
     def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
-        """Call hook(gradients of the results), a tuple, before the gradients of the operands are computed; a tuple that it returns takes its
-        place. Gives a handle with remove().
+        """Call hook(gradients of the results), a tuple, before the gradients of the operands are computed; if it returns a tuple, that replaces
+        the argument. Returns a handle with remove().
 
         >>> w = sg.tensor([2.0], requires_grad=True)
         >>> y = w * 5
@@ -161,7 +161,7 @@ class GradientTensor(TensorBase):
 
     @property
     def grad(self) -> Self | None:
-        """The gradient accumulated by backward(), for leaves, and for what retain_grad() was called on.
+        """The gradient accumulated by backward(), for leaves, and for tensors with retain_grad().
 
         None before. May be set, which raises ShapeError, DTypeError or DeviceError for a gradient of another shape, dtype or device.
 
@@ -199,8 +199,8 @@ class GradientTensor(TensorBase):
 
     @property
     def data(self) -> Self:
-        """The value without history, in the same memory: what is written to it is in the tensor, and not on the tape. Set,
-        the tensor shares the memory of what it is set to.
+        """The value without history, in the same memory: writes to it change the tensor and are not recorded. If it is set,
+        the tensor shares the memory of the new value.
 
         >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
         >>> w.data.zero_()
@@ -239,8 +239,9 @@ class GradientTensor(TensorBase):
                 self._leaf = shared.leaf
 
     def _set_data_in_a_step(self, value: TensorBase, after: Node) -> None:
-        """The value is taken, where no one can see that the memory is not; what it was taken of shares this tensor's, or is
-        not to be written any more."""
+        """Takes the value instead of the memory, if nobody can see the difference: the source shares this tensor's memory, or is
+        not written any more.
+        """
         trace = current.trace
         assert trace is not None
         former = trace.joined.pop(self._serial, None)
@@ -274,11 +275,11 @@ class GradientTensor(TensorBase):
         create_graph: bool = False,
         inputs: Any = None,
     ) -> None:
-        """Add d(self)/d(leaf) to .grad of every leaf that requires it, or of `inputs` only, which may be computed ones.
+        """Add d(self)/d(leaf) to .grad of every leaf that requires it, or only of `inputs`, which need not be leaves.
 
-        gradient: the cotangent, of the shape of self; may be left out where self has one element. retain_graph: keep
-        what a second pass needs; create_graph: record the gradients, so that they can be differentiated again. Raises
-        AutogradError where self requires no gradient, has more than one element and no cotangent, or where the graph
+        gradient: the cotangent, of the shape of self; optional if self has one element. retain_graph: keep the history
+        for a second pass; create_graph: record the gradients, so that they can be differentiated again. Raises
+        AutogradError if self requires no gradient, has more than one element and no cotangent, or if the graph
         was used before and not retained; ShapeError or DTypeError for a cotangent of another shape or dtype.
 
         >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
@@ -299,11 +300,11 @@ class GradientTensor(TensorBase):
         return None if self.is_leaf else GradFn(self._node)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
-        """Call hook(gradient) when a backward pass has the whole gradient of this tensor; what it returns, if not None,
-        takes the gradient's place. Hooks run in the order in which they were registered.
+        """Call hook(gradient) when a backward pass has the complete gradient of this tensor; a result other than None
+        replaces the gradient. Hooks run in the order of registration.
 
-        Gives a handle whose remove() takes the hook out. Raises AutogradError for a tensor that requires no gradient;
-        in the backward pass ShapeError or DTypeError where the hook returns other than a tensor of the gradient's shape
+        Returns a handle whose remove() removes the hook. Raises AutogradError for a tensor that requires no gradient;
+        in the backward pass ShapeError or DTypeError if the hook returns anything but a tensor of the gradient's shape
         and dtype.
 
         >>> w = sg.ones(2, requires_grad=True)
@@ -317,9 +318,9 @@ class GradientTensor(TensorBase):
         return self._register(hooks_of(self._node).before, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
-        """Call hook(tensor) when backward() has brought the .grad of this leaf up to date.
+        """Call hook(tensor) after backward() has updated the .grad of this leaf.
 
-        Gives a handle with remove(). Raises AutogradError for a tensor that requires no gradient, or is no leaf.
+        Returns a handle with remove(). Raises AutogradError for a tensor that requires no gradient, or is not a leaf.
 
         >>> w = sg.ones(2, requires_grad=True)
         >>> handle = w.register_post_accumulate_grad_hook(lambda tensor: print(tensor.grad))
@@ -339,11 +340,11 @@ class GradientTensor(TensorBase):
 
     @property
     def _hook_ids(self) -> tuple[int, ...]:
-        """What a compiled step looks at to see that hooks came or went."""
+        """The guard of a compiled step on registered hooks."""
         return () if self._node.hooks is None else self._node.hooks.ids()
 
     def retain_grad(self) -> None:
-        """Let backward() put the gradient of this computed tensor into .grad too. Nothing happens for a leaf.
+        """Make backward() store the gradient of this non-leaf tensor in .grad, too. No effect on a leaf.
 
         Raises AutogradError for a tensor that requires no gradient.
 
@@ -360,7 +361,7 @@ class GradientTensor(TensorBase):
 
     @property
     def retains_grad(self) -> bool:
-        """Whether retain_grad() makes this computed tensor keep its gradient.
+        """Whether retain_grad() was called on this non-leaf tensor.
 
         >>> y = sg.ones(2, requires_grad=True) * 2
         >>> y.retain_grad()

@@ -1,10 +1,10 @@
-"""The handle on a value, which is all that the other rooms of tensors know of each other.
+"""`Handle`: the fields of a tensor and its constructor. The other files of this package access each other's tensors through it only.
 
-In: a node. Out: a tensor that holds it alone, or sees what it shares with others (storage.py). `_begin` sets all fields of a
-tensor, and nothing else does: whatever makes one allocates it and calls `_begin`, directly or through `_adopt`. A tensor of
-which it was not called has no fields, and is met only where making one failed.
+In: a node. Out: a tensor that owns the node, or shares it with others (storage.py). `_begin` sets all fields of a tensor, and
+nothing else does: whatever makes a tensor allocates it and calls `_begin`, directly or through `_adopt`. A tensor without fields is
+one whose construction failed.
 
-Each uncompiled operation ends in `wrap`, so a function call less here is one less for each of them.
+Each uncompiled operation ends in `wrap`. A function call that is saved here is saved in every operation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .succession import renamed
 
 
 class Handle(Checkable):
-    """A handle on a value: a node of its own, or what a path of views shows of a base that it shares (storage.py)."""
+    """A handle on a value: a node that it owns, or a path of views over a base that it shares (storage.py)."""
 
     __slots__ = (
         "__weakref__",
@@ -55,7 +55,7 @@ class Handle(Checkable):
     _siblings: list[weakref.ref[Any]] | None  # what came from the same backward pass
 
     def _begin(self, node: Node, shared: Base | None = None, path: Path = (), seen: int = 0) -> None:
-        """The constructor of all tensors: a new one, of a node that it holds alone, or sees through `path` of what it shares."""
+        """The constructor of all tensors: sets up a new one that owns a node, or sees it through `path` of a shared base."""
         self._serial = pending.next_serial()
         self._current = node
         self._shared = shared
@@ -65,7 +65,7 @@ class Handle(Checkable):
         self._rebound = 0
 
     def _adopt(self, node: Node, alone: bool = True) -> None:
-        """Begin with a node; where it shall be this tensor's alone and is another's, with one of the same value."""
+        """Begin with a node. If it is another tensor's, this tensor gets a new node of the same value."""
         if alone:
             node = self._claim(node)
         self._begin(node)
@@ -73,7 +73,7 @@ class Handle(Checkable):
             pending.note(self)
 
     def _claim(self, node: Node) -> Node:
-        """The node, now this tensor's; one of the same value where it is another's."""
+        """The node, now owned by this tensor; a new one of the same value if it is another's."""
         owner = node.owner
         if owner is not None and owner() is not self:
             if owner() is not None:
@@ -84,7 +84,7 @@ class Handle(Checkable):
         return node
 
     def _own(self, node: Node) -> None:
-        """Hold a node alone; whatever was shared goes on without this tensor."""
+        """Own a node; tensors that shared memory with this one keep it."""
         node = self._current = self._claim(node)
         self._shared = None
         self._path = ()
@@ -115,12 +115,12 @@ class Handle(Checkable):
         return self._current
 
     def _holds(self, node: Node) -> bool:
-        """Whether a node is the value, as of the version that was seen last."""
+        """Whether a node is the value, in the version that was seen last."""
         return self._current is node
 
     @staticmethod
     def _of(node: Node) -> Any:
-        """A tensor around a node, even if that is another tensor's: for the library's own use, not for a result."""
+        """A tensor around a node, even if that is another tensor's: for internal use, not for a result."""
         result = object.__new__(Handle._class)
         owner = node.owner
         result._adopt(node, owner is None or owner() is None)
@@ -128,7 +128,7 @@ class Handle(Checkable):
 
     @staticmethod
     def _first_of(node: Node) -> Any:
-        """As _of, of a node that has a value and was made for this tensor: each call of a compiled step makes some."""
+        """As _of, for a node that has a value and was made for this tensor, as in each call of a compiled step."""
         result = object.__new__(Handle._class)
         result._begin(node)
         node.owner = weakref.ref(result)

@@ -1,7 +1,6 @@
-"""Whether a tensor is recorded for the backward pass, and how it begins and ends a history.
+"""Leaves, `requires_grad` and `detach`: whether operations on a tensor are recorded for the backward pass.
 
-In: a tensor. Out: the same value with another history: a leaf's, none, or that of what it becomes. Gradients themselves are
-gradients.py's.
+In: a tensor. Out: a tensor of the same value that is a leaf, has no history, or has another one. gradients.py handles the gradients.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from .succession import without_history
 
 
 class FlagError(AutogradError, ArgumentTypeError):
-    """Something else where True or False is expected."""
+    """A value other than True or False for a flag."""
 
 
 class HistoryTensor(SharedTensor):
-    """A tensor with a place on the tape."""
+    """A tensor with an autograd history."""
 
     __slots__ = ()
 
@@ -54,7 +53,7 @@ class HistoryTensor(SharedTensor):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the tensor is no result of recorded operations: backward() puts gradients into leaves that require
+        """Whether the tensor is not the result of recorded operations. backward() accumulates gradients in leaves that require
         one.
 
         >>> w = sg.ones(2, requires_grad=True)
@@ -65,9 +64,9 @@ class HistoryTensor(SharedTensor):
         return not node.requires_grad or is_kind(node, Variable)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Whether backward() shall collect a gradient here. In place; gives the tensor.
+        """Set whether backward() accumulates a gradient here. In place; returns the tensor.
 
-        Raises AutogradError for integers and bools, and for False on a computed tensor: detach() it.
+        Raises AutogradError for integers and bools, and for False on a non-leaf tensor: detach() it.
 
         >>> sg.tensor([1.0, 2.0]).requires_grad_()
         tensor([1., 2.], requires_grad=True)
@@ -89,7 +88,7 @@ class HistoryTensor(SharedTensor):
         return self
 
     def _rebase(self, node: Node, alone: bool = False) -> None:
-        """Begin a history: the same value, and as much shared as before. alone: that of its views goes on as it was."""
+        """Start a new history, with the same value and the same sharing. alone: the history of its views stays as it was."""
         tracing.changes += 1
         if current.trace is not None:
             current.trace.on_change(self)
@@ -110,7 +109,7 @@ class HistoryTensor(SharedTensor):
         self._leaf = shared.leaf
 
     def detach(self) -> Self:
-        """The same value and memory, outside the tape: an alias that requires no gradient. Changing one in place
+        """An alias of the same value and memory that requires no gradient. Changing one in place
         changes the other.
 
         >>> w = sg.ones(2, requires_grad=True)
@@ -138,7 +137,7 @@ class HistoryTensor(SharedTensor):
         return self
 
     def _move_to(self, other: HistoryTensor) -> None:
-        """Share from now on what `other` sees, as its detach() does, with the value that it has."""
+        """Share the memory of `other` from now on, as its detach() does."""
         alias = other.detach()
         self._restore(alias._snapshot())
         assert self._shared is not None
@@ -146,7 +145,7 @@ class HistoryTensor(SharedTensor):
         self._leaf = None
 
     def _become(self, node: Node) -> None:
-        """Another value in memory of its own; a leaf stays one. What was shared goes on without this tensor."""
+        """Take another value in new memory; a leaf stays one. Tensors that shared the old memory keep it."""
         before = self._node
         if is_kind(before, Variable):
             node = nodes.variable(without_history(node), self, before.hooks)

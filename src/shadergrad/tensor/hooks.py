@@ -1,8 +1,8 @@
-"""Hooks on gradients: what registering one gives, and the hooks of a node.
+"""Hooks on gradients: the handles that registration returns, and the hooks of a node.
 
-A hook lives on the node that the tensor held when it was registered, and a leaf's on every value that the leaf takes
-later. The gradient that a hook gets is pending: reading it computes it. In a compiled step a hook runs once, while the
-step is captured, and what it computes becomes part of the step.
+A hook belongs to the node that the tensor held when it was registered; a leaf's hook applies to every later value of the leaf. A hook
+gets a pending gradient, which is computed if the hook reads it. In a compiled step a hook runs once, during capture; its operations
+become part of the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .handle import wrap
 
 
 class RemovableHandle:
-    """What registering a hook gives; `remove()` takes the hook out, as does leaving a `with` block."""
+    """The handle of a registered hook; `remove()` removes the hook, as does leaving a `with` block."""
 
     def __init__(self, table: dict[int, Any], id: int, changed: Callable[[], None]) -> None:
         self._table = table
@@ -30,7 +30,7 @@ class RemovableHandle:
         self._changed = changed
 
     def remove(self) -> None:
-        """Take the hook out; a second call does nothing."""
+        """Remove the hook; a second call does nothing."""
         if self._table.pop(self.id, None) is not None:
             self._changed()
 
@@ -44,9 +44,9 @@ class RemovableHandle:
 class GradientHooks:
     """The hooks of a node.
 
-    before: called with the gradient, and may replace it; after: with a leaf, once its .grad is up to date.
+    before: called with the gradient, and may replace it; after: called with a leaf, once its .grad is updated.
     through: called with the gradients of the operands and of the result, and may replace those of the operands.
-    retainer: the tensor, not a leaf, whose .grad shall hold the gradient.
+    retainer: the non-leaf tensor whose .grad receives the gradient.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class GradientHooks:
         return (*self.before, *self.after, *self.through)
 
     def on_gradient(self, g: Node) -> Node:
-        """The gradient that goes on; the backward pass calls this once, with all of it."""
+        """The gradient after its hooks; the backward pass calls this once, with the complete gradient."""
         for hook in list(self.before.values()):
             g = _checked(hook, hook(wrap(g)), g)
         tensor = None if self.retainer is None else self.retainer()
@@ -70,7 +70,7 @@ class GradientHooks:
         return g
 
     def on_operands(self, gradients: Sequence[Node | None], g: Node) -> Sequence[Node | None]:
-        """The gradients of the operands that go on; the backward pass calls this once for the operation."""
+        """The gradients of the operands after their hooks; the backward pass calls this once per operation."""
         for hook in list(self.through.values()):
             found = hook(tuple(None if x is None else wrap(x) for x in gradients), (wrap(g),))
             if found is None:

@@ -1,4 +1,4 @@
-"""Methods that read and write elements at positions that are data: gather and scatter, masks."""
+"""Methods that read and write elements at positions given by tensors: gather and scatter, masks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T", bound="IndexTensor")
 
 
 class IndexTensor(SliceTensor):
-    """Methods that read and write elements at positions that are data: gather and scatter, masks."""
+    """Methods that read and write elements at positions given by tensors: gather and scatter, masks."""
 
     __slots__ = ()
 
@@ -56,9 +56,9 @@ class IndexTensor(SliceTensor):
 
     def gather(self, dim: int, index: IndexTensor, *, sparse_grad: bool = False) -> Self:
         """out[..., j, ...] = self[..., index[..., j, ...], ...] along `dim`; of the shape of `index`, integers. The gradient is
-        dense, also where sparse_grad asks for another.
+        dense, even with sparse_grad.
 
-        index: as many axes as self, of at most its sizes apart from `dim`. Raises ShapeError for others, DTypeError for
+        index: as many axes as self, and at most its sizes except along `dim`. Raises ShapeError for others, DTypeError for
         an index that is not of integers.
 
         >>> sg.tensor([[1, 2], [3, 4]]).gather(1, sg.tensor([[1], [0]]))
@@ -88,8 +88,8 @@ class IndexTensor(SliceTensor):
     def scatter_add(self, dim: int, index: IndexTensor, src: IndexTensor) -> Self:
         """self plus src[..., j, ...] at position index[..., j, ...] along `dim`; the order of the sum is fixed.
 
-        index: integers, as many axes as self, no larger than src, nor than self apart from `dim`. Raises ShapeError for
-        others, DTypeError where src is not of self's dtype.
+        index: integers, as many axes as self, no larger than src, nor than self except along `dim`. Raises ShapeError for
+        others, DTypeError if src does not have self's dtype.
 
         >>> sg.zeros(3).scatter_add(0, sg.tensor([0, 2, 2]), sg.tensor([1.0, 2.0, 3.0]))
         tensor([1., 0., 5.])
@@ -108,7 +108,7 @@ class IndexTensor(SliceTensor):
     def _scattered_along(
         self, what: str, dim: int, index: IndexTensor, src: IndexTensor
     ) -> tuple[int, Node, IndexTensor]:
-        """The axis, what of src goes to the places in the index, and these; raises what scatter_add says."""
+        """The axis, the part of src that is scattered, and the positions; raises as scatter_add."""
         axis = check_axis(dim, self.ndim, what)
         if not self.dtype.takes(src.dtype):
             raise DTypeError(
@@ -138,11 +138,11 @@ class IndexTensor(SliceTensor):
         reduce: str | None = None,
     ) -> Self:
         """self with src[..., j, ...] at position index[..., j, ...] along `dim`. src: a number, or a tensor of at least
-        the index's shape. index: as scatter_add's.
+        the index's shape. index: as in scatter_add.
 
-        Of several values for one place, the last one stays (PyTorch: any of them). value: another name of a number as src.
-        reduce: 'add' or 'multiply' joins the values with self in place of replacing it. Raises DTypeError where src is not
-        of self's dtype, ShapeError for another `reduce`.
+        Of several values for one position, the last one stays (PyTorch: any of them). value: another name for a number as src.
+        reduce: 'add' or 'multiply' combines the values with self instead of replacing it. Raises DTypeError if src does not have
+        self's dtype, ShapeError for another `reduce`.
 
         >>> sg.zeros(3).scatter(0, sg.tensor([2, 0]), sg.tensor([5.0, 6.0]))
         tensor([6., 0., 5.])
@@ -167,7 +167,7 @@ class IndexTensor(SliceTensor):
         order.
 
         source: of self's dtype and shape, with size k along `dim`. Raises ShapeError or DTypeError for others, and
-        IndexRangeError for an index that is no vector.
+        IndexRangeError for an index that is not a vector.
 
         >>> sg.zeros(3).index_add(0, sg.tensor([0, 0, 2]), sg.tensor([1.0, 2.0, 3.0]))
         tensor([3., 0., 3.])
@@ -212,7 +212,7 @@ class IndexTensor(SliceTensor):
         return self.masked_fill(chosen.reshape(-1, *(1,) * (self.ndim - axis - 1)), value)
 
     def take_along_dim(self, indices: IndexTensor, dim: int | None = None) -> Self:
-        """gather, with `indices` and self broadcast to each other apart from `dim`; without dim, of the elements in
+        """gather, with `indices` and self broadcast to each other except along `dim`; without dim, over the elements in
         row-major order. Negative indices count from the end.
 
         >>> x = sg.tensor([[3, 1, 2]])
@@ -235,9 +235,9 @@ class IndexTensor(SliceTensor):
         return picked.transpose(axis, -1)
 
     def masked_scatter(self, mask: IndexTensor, source: IndexTensor) -> Self:
-        """self with the first elements of `source`, in order, where the bool `mask` holds. The two are broadcast.
+        """self with the first elements of `source`, in order, where the bool `mask` is true. The two are broadcast.
 
-        Raises DTypeError for a mask that is not of bools, or a source of another dtype, IndexRangeError where `source` has too few
+        Raises DTypeError for a mask that is not of bools, or a source of another dtype, IndexRangeError if `source` has too few
         elements: at once on cpu, at the next read on webgpu.
 
         >>> sg.zeros(4).masked_scatter(sg.tensor([True, False, True, False]), sg.tensor([5.0, 6.0]))
@@ -260,7 +260,7 @@ class IndexTensor(SliceTensor):
         return where(is_given.reshape(shape), select_positions(given, 0, order).reshape(shape), self)
 
     def masked_select(self, mask: IndexTensor) -> Self:
-        """The elements where the bool `mask` holds, in one axis; the two are broadcast. Reads the mask.
+        """The elements where the bool `mask` is true, as a vector; the two are broadcast. Reads the mask.
 
         Raises DTypeError for a mask that is not of bools, ShapeError for shapes that do not broadcast.
 
@@ -311,7 +311,7 @@ def _broadcast(a: Sequence[int], b: Sequence[int], what: str) -> tuple[int, ...]
 
 
 def select_along(x: T, axis: int, index: IndexTensor) -> T:
-    """The element of x along an axis, which is gone, for each position on the others. index: of the shape that is left."""
+    """The element of x along an axis, which is removed, for each position on the others. index: of the remaining shape."""
     if not index._node.size:
         return x.gather(axis, index.unsqueeze(axis)).squeeze(axis)
     shape = index._node.shape
@@ -320,8 +320,8 @@ def select_along(x: T, axis: int, index: IndexTensor) -> T:
 
 
 def holds(condition: T, fault: int) -> T:
-    """The condition, a bool tensor; where it does not hold, IndexRangeError: at once on cpu, at the next read on webgpu.
+    """Checks a condition, a bool tensor; if it is false, IndexRangeError is raised: at once on cpu, at the next read on webgpu.
 
-    fault: what is told, a number of plan.FAULTS.
+    fault: the error, a number of plan.FAULTS.
     """
     return in_range(where(condition, 0, -1), 1, fault) == 0

@@ -28,8 +28,8 @@ def _several(what: str, tensors: Sequence[T]) -> list[T]:
 @policy("cat")
 @checked
 def cat(tensors: Sequence[T], dim: int = 0) -> T:
-    """One after another along `dim`, on which alone the shapes may differ; dtypes are promoted. Empty vectors are left
-    out.
+    """Concatenate along `dim`, where alone the sizes may differ; dtypes are promoted. Empty vectors are
+    ignored.
 
     Raises ShapeError for no tensors, tensors of shape (), and shapes that do not fit.
 
@@ -52,7 +52,7 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
 @policy("stack")
 @checked
 def stack(tensors: Sequence[T], dim: int = 0) -> T:
-    """Tensors of one shape along a new axis at `dim`. Raises ShapeError for no tensors, or where shapes differ.
+    """Tensors of one shape along a new axis at `dim`. Raises ShapeError for no tensors, or if shapes differ.
 
     >>> sg.stack([sg.tensor([1, 2]), sg.tensor([3, 4])], dim=1)
     tensor([[1, 3],
@@ -74,7 +74,7 @@ def stack(tensors: Sequence[T], dim: int = 0) -> T:
 
 @checked
 def meshgrid(*tensors: AddressTensor | Sequence[AddressTensor], indexing: str = "ij") -> tuple[Any, ...]:
-    """Grids of coordinates from vectors: each expanded to the shape that the sizes of all give. indexing 'ij' (the
+    """Coordinate grids from vectors: each is expanded to the shape of all their sizes. indexing 'ij' (the
     first vector along axis 0) or 'xy' (along axis 1). Raises ShapeError for another `indexing`.
 
     >>> x, y = sg.meshgrid(sg.arange(2), sg.arange(3))

@@ -1,4 +1,4 @@
-"""Which memory a tensor shows, changed in place: another size of it, other strides, or that of another tensor."""
+"""In-place changes of the memory that a tensor refers to: `resize_`, `as_strided_`, `set_`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .strides import row_major
 
 
 class MemoryTensor(AddressTensor):
-    """Methods that let a tensor show other memory."""
+    """In-place changes of the memory to which a tensor refers."""
 
     __slots__ = ()
 
     def resize_(self, *sizes: Any, memory_format: str | None = None) -> Self:
-        """Another shape for the memory from the first element on, row by row. In place; gives the tensor. Elements that are there
-        keep their values, further ones are 0 (PyTorch: undefined). memory_format changes nothing.
+        """Change the shape, row-major from the first element on. In place; returns the tensor. Existing elements
+        keep their values, additional ones are 0 (PyTorch: undefined). memory_format changes nothing.
 
         A tensor that becomes smaller keeps its memory, so that it can become larger again. Raises AutogradError for a tensor that
-        requires grad, ShapeError where memory that other tensors share is too small, CompileError in a compiled step for a tensor
+        requires grad, ShapeError if memory that other tensors share is too small, CompileError in a compiled step for a tensor
         from outside.
 
         >>> sg.arange(4).resize_(2)
@@ -70,10 +70,10 @@ class MemoryTensor(AddressTensor):
         size: Sequence[int] | None = None,
         stride: Sequence[int] | None = None,
     ) -> Self:
-        """Show the memory of `source`, a tensor or what its `untyped_storage()` gives: all of it, or as `as_strided` does from
-        `storage_offset` on; without a source no elements. In place; gives the tensor.
+        """Refer to the memory of `source`, a tensor or the result of its `untyped_storage()`: all of it, or as `as_strided` does from
+        `storage_offset` on; without a source, no elements. In place; returns the tensor.
 
-        Raises DTypeError and DeviceError for a source of another dtype or on another device, ShapeError where its memory is too
+        Raises DTypeError and DeviceError for a source of another dtype or on another device, ShapeError if its memory is too
         short, AutogradError for a leaf that requires grad.
 
         >>> x, y = sg.zeros(2), sg.arange(4.0)
@@ -113,7 +113,7 @@ class MemoryTensor(AddressTensor):
         return self
 
     def as_strided_(self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Self:
-        """`as_strided`, in place: the tensor shows other elements of its memory, and is returned. Raises AutogradError for a leaf
+        """`as_strided`, in place; returns the tensor. Raises AutogradError for a leaf
         that requires grad.
 
         >>> x = sg.arange(6)
@@ -123,7 +123,7 @@ class MemoryTensor(AddressTensor):
         return self._turned_into(self.as_strided(size, stride, storage_offset), "as_strided_")
 
     def _whole(self) -> Any:
-        """A tensor that shows all of the memory that this one shares."""
+        """A tensor over all of the memory that this one shares."""
         return self if self._shared is None else self._all_of(self._shared.storage)
 
     def _check_own(self, what: str) -> None:
@@ -133,14 +133,14 @@ class MemoryTensor(AddressTensor):
             )
 
     def _show(self, view: Any, what: str) -> None:
-        """Show henceforth what `view` does."""
+        """Become the view that `view` makes."""
         if current.trace is not None:
             self._turned_into(view, what)
         else:
             self.data = view
 
     def _grow(self, start: int, shape: tuple[int, ...]) -> None:
-        """More memory than there is, for a tensor that shares it with none."""
+        """Enlarge the memory of a tensor that shares it with none."""
         if not self._is_alone():
             raise ShapeError(
                 f"[resize_] {list(shape)} needs more memory than there is, and other tensors share it: their elements would move. "

@@ -1,8 +1,8 @@
-"""The one table of names: aliases, in-place forms, and which methods are functions of the package too (sg.exp).
+"""The table of names: aliases, in-place forms, and the methods that are also functions of the package (sg.exp).
 
-A name in a table is all it takes: the method, its docstring and its type follow (names.pyi and functions.pyi are
-written by `make stubs`). The docstring of a method with an in-place form holds an example `>>> x.name(...)`, x being a
-name or an expression: in place the same call gives the same result, and x is it.
+An entry is all that a name needs: its method, docstring and type are generated (`make stubs` writes names.pyi and functions.pyi). The
+docstring of a method with an in-place form contains an example `>>> x.name(...)`, where x is a name or an expression; the in-place form
+must give the same result in this example, and return x itself.
 """
 
 from __future__ import annotations
@@ -149,12 +149,12 @@ IN_PLACE_FUNCTIONS = (
 
 
 class NamedTensor(RandomTensor):
-    """A tensor with all its methods, under all their names."""
+    """A tensor with all methods, under all names."""
 
     __slots__ = ()
 
     def _receive(self, value: Any, what: str) -> None:
-        """Take the result of a function that was told out=self: cast to this dtype, and in its shape."""
+        """Take the result of a function with out=self: cast to this dtype, and in the result's shape."""
         if mode.grad and (self.requires_grad or value.requires_grad):
             raise AutogradError(
                 f"{what}(): functions with out=... arguments don't support automatic differentiation, but one of the "
@@ -184,7 +184,7 @@ class NamedTensor(RandomTensor):
 
 
 def _alias(alias: str, name: str) -> FunctionType:
-    """The method `name` as a function of its own, so that its docstring and its errors say `alias`."""
+    """A copy of the method `name`, whose docstring and errors use the name `alias`."""
     method = getattr(NamedTensor, name)
     copy = FunctionType(method.__code__, method.__globals__, alias, method.__defaults__, method.__closure__)
     functools.update_wrapper(copy, method)
@@ -195,7 +195,7 @@ def _alias(alias: str, name: str) -> FunctionType:
     return copy
 
 
-MARK = "\0"  # in a docstring: a call of the method. So one pattern does for all names: to compile one for each takes a tenth of a second
+MARK = "\0"  # marks calls of the method in a docstring, so that one pattern serves all names: compiling one for each takes 0.1 s
 CALLED = re.compile(rf"(>>> .*){MARK}")
 FIRST_CALL = re.compile(rf"((?:^>>>[\s\S]*?)?)^>>> (?!\w+ = )(.+?){MARK}(.*\n)((?:(?!>>>).+\n?)*)", re.MULTILINE)
 
@@ -217,7 +217,7 @@ def _in_place_form(name: str) -> Any:
 
 
 def _in_place_doc(name: str, text: str) -> str:
-    """The docstring of name_ from that of the method, with its calls marked: what it says first, and its example as far as the first."""
+    """The docstring of name_ from that of the method, with its calls renamed: its first sentence, and its first example."""
     said = text.partition("\n\n")[0]
     call = FIRST_CALL.search(text)
     example = ""
@@ -251,8 +251,9 @@ def _install() -> None:
 
 
 def check_methods(cls: type[Any]) -> None:
-    """Put the public methods of a class of tensors behind checks of their arguments. What is missing, unknown or of
-    another type is refused by the name that the user called, not that of the room it lies in."""
+    """Wrap the public methods of a tensor class in checks of their arguments. Missing, unknown and wrongly
+    typed arguments raise errors with the name that the user called.
+    """
     for name, member in list(vars(cls).items()):
         if isinstance(member, FunctionType):
             member.__qualname__ = name

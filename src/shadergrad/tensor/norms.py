@@ -1,4 +1,4 @@
-"""Softmax, PReLU, norms, running sums and products, and comparisons of whole tensors."""
+"""Softmax, PReLU, norms, cumulative sums and products, and comparisons of whole tensors."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ T = TypeVar("T", bound="ReduceTensor")
 
 
 class NormTensor(ReduceTensor):
-    """Softmax, PReLU, norms, running sums and products, and comparisons of whole tensors."""
+    """Softmax, PReLU, norms, cumulative sums and products, and comparisons of whole tensors."""
 
     __slots__ = ()
 
     def logsumexp(self, dim: int | Sequence[int], keepdim: bool = False) -> Self:
-        """log(sum(exp(x))) over `dim` (an axis or several), without overflow; -inf of no elements. Shape: as sum's. Integers give
+        """log(sum(exp(x))) over `dim` (an axis or several), without overflow; -inf for no elements. Shape: as in sum. Integers give
         float32.
 
         >>> sg.tensor([0.0, 0.0]).logsumexp(0)
@@ -52,7 +52,7 @@ class NormTensor(ReduceTensor):
         """exp(x) / sum(exp(x)) along `dim`, without overflow; of the shape of x. Integers give float32 (PyTorch
         raises).
 
-        dtype: to which x is cast before.
+        dtype: x is cast to it first.
 
         >>> sg.tensor([0.0, math.log(3.0)]).softmax(0)
         tensor([0.25, 0.75])
@@ -68,7 +68,7 @@ class NormTensor(ReduceTensor):
     def log_softmax(self, dim: int, dtype: Any = None) -> Self:
         """log(softmax(x)) along `dim`, without overflow; of the shape of x. Integers give float32 (PyTorch raises).
 
-        dtype: to which x is cast before.
+        dtype: x is cast to it first.
 
         >>> sg.tensor([0.0, 0.0]).log_softmax(0)
         tensor([-0.6931, -0.6931])
@@ -103,7 +103,7 @@ class NormTensor(ReduceTensor):
         return where(self > 0, self, weight * self)
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """The sums of the first 1, 2, … elements along `dim`, of the shape of x; bools and integers of 8 and 16 bits give int32.
+        """The cumulative sum along `dim`, of the shape of x; bools and integers of 8 and 16 bits give int32.
 
         >>> sg.tensor([1, 2, 3]).cumsum(0)
         tensor([1, 3, 6])
@@ -113,7 +113,7 @@ class NormTensor(ReduceTensor):
         )
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
-        """The products of the first 1, 2, … elements along `dim`, of the shape of x; bools and integers of 8 and 16 bits give int32.
+        """The cumulative product along `dim`, of the shape of x; bools and integers of 8 and 16 bits give int32.
 
         By doubling (Hillis and Steele, "Data parallel algorithms", 1986).
 
@@ -174,14 +174,14 @@ class NormTensor(ReduceTensor):
 
 
 def _top(x: T, dim: int, what: str) -> T:
-    """The largest along an axis that stays, without history."""
+    """The maximum along an axis, which is kept, without history."""
     if x.ndim == 0 or x.dtype is bool_:
         return x.detach().amax(dim, keepdim=True)
     return wrap(make(ReduceMax((check_axis(dim, x.ndim, what),)), without_history(x._node)))
 
 
 def _finite_top(x: T, dim: Any) -> T:
-    """The maximum without history, 0 where it is infinite: what may be subtracted before exp."""
+    """The maximum without history, 0 if it is infinite: a number that may be subtracted before exp."""
     top = x.detach().amax(dim, keepdim=True)
     return where(top.isfinite(), top, 0.0)
 

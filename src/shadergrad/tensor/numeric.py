@@ -1,4 +1,4 @@
-"""Further methods of single elements: signs, exponents, neighbours, common divisors, extrema that pass NaN over."""
+"""Further elementwise methods: signs, exponents, neighbouring floats, common divisors, extrema that ignore NaN."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ T = TypeVar("T", bound="NumericTensor")
 
 
 class MantissaAndExponent(NamedTuple):
-    """What frexp gives."""
+    """The result of frexp."""
 
     mantissa: Any
     exponent: Any
 
 
 class NumericTensor(ElementwiseTensor):
-    """Further methods of single elements: signs, exponents, neighbours, common divisors, extrema that pass NaN over."""
+    """Further elementwise methods: signs, exponents, neighbouring floats, common divisors, extrema that ignore NaN."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class NumericTensor(ElementwiseTensor):
         return binary(e.Sub(), other, self) if alpha == 1 else scaled(other, self, alpha, e.Sub())
 
     def copysign(self, other: NumericTensor | Number) -> Self:
-        """The size of self with the sign of `other`, -0.0 included; integers give float32.
+        """The magnitude of self with the sign of `other`, -0.0 included; integers give float32.
 
         Raises DTypeError for complex numbers.
 
@@ -69,7 +69,7 @@ class NumericTensor(ElementwiseTensor):
         return where(other.signbit(), -size, size).to(dtype=_floating_of(self, other))
 
     def signbit(self) -> Self:
-        """Whether the sign is minus, as bools; -0.0 has it, bools have none.
+        """Whether the sign bit is set, as bools: for negative numbers and -0.0; False for bools.
 
         >>> sg.tensor([-1.0, -0.0, 0.0]).signbit()
         tensor([ True,  True, False])
@@ -94,7 +94,7 @@ class NumericTensor(ElementwiseTensor):
         return where(zero, 0.0, self / where(zero, 1.0, size))
 
     def fmax(self, other: NumericTensor) -> Self:
-        """The larger of each two; where one is NaN, the other.
+        """The larger of each pair; if one is NaN, the other.
 
         >>> sg.tensor([1.0, math.nan]).fmax(sg.tensor([3.0, 2.0]))
         tensor([3., 2.])
@@ -102,7 +102,7 @@ class NumericTensor(ElementwiseTensor):
         return where((self >= other) | other.isnan(), self, other)
 
     def fmin(self, other: NumericTensor) -> Self:
-        """The smaller of each two; where one is NaN, the other.
+        """The smaller of each pair; if one is NaN, the other.
 
         >>> sg.tensor([1.0, math.nan]).fmin(sg.tensor([3.0, 2.0]))
         tensor([1., 2.])
@@ -167,7 +167,7 @@ class NumericTensor(ElementwiseTensor):
         return (self.floor_divide(divisor) * other).abs()
 
     def nextafter(self, other: NumericTensor) -> Self:
-        """The next number that the dtype holds, towards `other`. Floating dtypes only.
+        """The next representable number towards `other`. Floating dtypes only.
 
         >>> x = sg.tensor([0.0])
         >>> x.nextafter(sg.tensor([0.0]))

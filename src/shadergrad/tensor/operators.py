@@ -1,6 +1,6 @@
-"""Operators between a tensor and what stands beside it: a number, an array, another tensor, or something that knows better.
+"""Python operators between a tensor and another operand: a number, an array, a tensor, or an object with operators of its own.
 
-In: the name of a method, and both sides. Out: what the method gives. Files that define methods with operators add them to the tables.
+In: the name of a method, and both operands. Out: the method's result. Files that define methods with operators add them to the tables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .coercion import OPERANDS, host_tensor, not_ours, unsupported
 
 # by the method that each is: its symbol, and the method before its checks
 OPERATORS: dict[str, tuple[str, Any]] = {}
-REFLECTED: dict[str, Any] = {}  # those for a right side that is a tensor
+REFLECTED: dict[str, Any] = {}  # for a tensor as the right operand
 
 
 def apply_operator(method: str, a: Any, b: Any) -> Any:
@@ -29,7 +29,7 @@ def apply_operator(method: str, a: Any, b: Any) -> Any:
 
 
 def apply_reflected(method: str, a: Any, b: Any) -> Any:
-    """b ∘ a, for a tensor a and what b could not do itself."""
+    """b ∘ a, for a tensor a and an operand b that does not implement the operator."""
     if isinstance(b, OPERANDS):
         return REFLECTED[method](b, a)
     raise unsupported(OPERATORS[method][0], b, a)

@@ -1,4 +1,4 @@
-"""Methods that order: sorting, the k largest, medians, quantiles, places in a sorted axis."""
+"""Methods that order elements: sorting, top-k, medians, quantiles, `searchsorted`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T", bound="OrderTensor")
 
 
 class OrderTensor(ScatterTensor):
-    """Methods that order: sorting, the k largest, medians, quantiles, places in a sorted axis."""
+    """Methods that order elements: sorting, top-k, medians, quantiles, `searchsorted`."""
 
     __slots__ = ()
 
@@ -113,10 +113,10 @@ class OrderTensor(ScatterTensor):
     def quantile(
         self, q: float | OrderTensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
     ) -> Self:
-        """The values below which the fractions q lie, of all elements or along `dim`.
+        """The q-quantiles, of all elements or along `dim`.
 
-        q: a number, or a tensor (k,), which gives a new first axis of size k and is read. interpolation, between the two
-        elements that are nearest: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. NaN where any element is NaN.
+        q: a number, or a tensor (k,), which gives a new first axis of size k and is read. interpolation between the two
+        nearest elements: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. NaN if any element is NaN.
         Raises DTypeError for integers and bools, ShapeError for a q outside [0, 1] and another interpolation.
 
         >>> sg.tensor([0.0, 1.0, 2.0, 3.0]).quantile(0.5)
@@ -127,7 +127,7 @@ class OrderTensor(ScatterTensor):
     def nanquantile(
         self, q: float | OrderTensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
     ) -> Self:
-        """quantile of what is not NaN; NaN where nothing else is.
+        """quantile, ignoring NaN; NaN if all elements are NaN.
 
         >>> sg.tensor([0.0, math.nan, 2.0]).nanquantile(0.5)
         tensor(1.)
@@ -135,11 +135,11 @@ class OrderTensor(ScatterTensor):
         return _quantile(self, "nanquantile", q, dim, keepdim, interpolation)
 
     def bucketize(self, boundaries: OrderTensor, *, out_int32: bool = True, right: bool = False) -> Self:
-        """For each element, before which of the increasing `boundaries` (n,) it belongs, int32, of the shape of self.
+        """The bucket of each element: its insertion position in the increasing `boundaries` (n,), int32, of the shape of self.
 
-        Position i has boundaries[i - 1] < x <= boundaries[i], or <= and < if `right`. NaN belongs at the end.
-        The boundaries below are counted: n comparisons for each element, which is quick for the few of a histogram.
-        out_int32 changes nothing. Raises ShapeError for boundaries with other than one axis.
+        Position i means boundaries[i - 1] < x <= boundaries[i], or <= and < if `right`. NaN belongs at the end.
+        The boundaries below each element are counted, by n comparisons, which is fast for few boundaries.
+        out_int32 changes nothing. Raises ShapeError unless boundaries have one axis.
 
         >>> sg.bucketize(sg.tensor([1, 5, 9]), sg.tensor([1, 5]))
         tensor([0, 1, 2])
@@ -158,7 +158,7 @@ class OrderTensor(ScatterTensor):
         side: str | None = None,
         sorter: OrderTensor | None = None,
     ) -> Self:
-        """Where `values` belong in the sorted last axis, int32; see bucketize. Shape: that of values.
+        """The insertion positions of `values` in the sorted last axis, int32; see bucketize. Shape: that of values.
 
         self: (n,) for values of any shape, or (..., n) for values (..., m). side: 'left', or 'right' for right=True.
         sorter: positions that sort self, of its shape. Raises ShapeError for others.

@@ -1,4 +1,4 @@
-"""Values written at positions that are data: of several for one place the last one stays, bit for bit, on every device."""
+"""In-place writes at positions given by tensors. If several values are written to one position, the last one stays, on every device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def overwrite(whole: Node, axis: int, positions: Node, values: Node) -> Node:
 
 
 def _last(positions: Node, axis: int, size: int) -> Node:
-    """For every place along `axis` which of the positions is the last to name it, counted from 1; 0 where none does."""
+    """For each position along `axis` the number, from 1, of the last value written to it; 0 if there is none."""
     n = positions.shape[axis]
     order = make(ArgSort(axis, False), positions)  # stable: of equal positions the last comes last
     ordered = make(Gather(axis), positions, order)

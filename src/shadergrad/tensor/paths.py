@@ -1,8 +1,7 @@
-"""Paths of views: what one shows of a value, and a value in which that part is another.
+"""Paths of views: the part of a value that a path selects, and the value in which that part is replaced.
 
-In: a node, and the views that lead from it. Out: the node of the part, or of the whole with another part. Views are slices, other
-shapes, transposes, those that show an element more than once (`may_repeat`), and those that read the same memory as another
-dtype (`READINGS`).
+In: a node, and the views that lead from it. Out: the node of the part, or of the whole with a new part. Views are slices, reshapes,
+transposes, expansions (`may_repeat`: an element occurs several times), and views of the same memory as another dtype (`READINGS`).
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from ..primitives.window import Window
 from .overwrite import overwrite
 
 Path = tuple[Primitive, ...]
-SINGLY = (Conj, Bitcast, Cast)  # read elements one by one, so that it makes no difference which of them are shown first
-READINGS = (AsReal, AsComplex, Reinterpret, *SINGLY)  # each has an inverse
+SINGLY = (Conj, Bitcast, Cast)  # elementwise views, which commute with the selection of elements
+READINGS = (AsReal, AsComplex, Reinterpret, *SINGLY)  # views as another dtype; each has an inverse
 
 
 def follow(path: Path, node: Node) -> Node:
-    """What a path shows of a value."""
+    """The part of a value that a path selects."""
     for step in path:
         node = make(step, node)
     return node
 
 
 def between(whole: Node, part: Node) -> Path:
-    """The path from one node to another that was made of it by views alone."""
+    """The path from one node to another that was made from it by views alone."""
     steps: list[Primitive] = []
     while part is not whole:
         steps.append(part.primitive)
@@ -40,7 +39,7 @@ def between(whole: Node, part: Node) -> Path:
 
 
 def joined(path: Path) -> Path:
-    """The path with each slice of a slice as one: plans would be made for the size of what lies between them."""
+    """The path, in which consecutive slices are combined, because plans would otherwise be made for the sizes in between."""
     found: list[Primitive] = []
     for step in path:
         last = found[-1] if found else None
@@ -54,12 +53,12 @@ def joined(path: Path) -> Path:
 
 
 def may_repeat(path: Path) -> bool:
-    """Whether a path may show an element twice."""
+    """Whether an element may occur twice in the part that a path selects."""
     return any(isinstance(step, v.Expand | Window) for step in path)
 
 
 def put(whole: Node, path: Path, part: Node) -> Node:
-    """`whole` with `part` in the place of what the path shows."""
+    """`whole` with `part` in place of the part that the path selects."""
     for k in range(len(path) - 1, -1, -1):
         step = path[k]
         if isinstance(step, READINGS):
@@ -86,7 +85,7 @@ def put(whole: Node, path: Path, part: Node) -> Node:
 
 
 def _unread(step: Primitive, dtype: DType, part: Node) -> Node:
-    """What, of a dtype, `step` reads as `part`."""
+    """The elements, of a dtype, that `step` reads as `part`."""
     if isinstance(step, Conj):
         return make(step, part)
     if isinstance(step, AsReal):
@@ -99,7 +98,7 @@ def _unread(step: Primitive, dtype: DType, part: Node) -> Node:
 
 
 def _scattered(whole: Node, path: Path, part: Node) -> Node:
-    """`put` where a path may show elements twice: by their numbers."""
+    """`put` for a path in whose part elements may occur twice: by their positions."""
     places = follow(path, build.reshape(build.iota(whole.size, whole.device), whole.shape))
     flat = build.reshape(whole, (whole.size,))
     written = overwrite(flat, 0, build.reshape(places, (part.size,)), build.reshape(part, (part.size,)))
@@ -107,7 +106,7 @@ def _scattered(whole: Node, path: Path, part: Node) -> Node:
 
 
 def with_block(x: Node, block: v.Slice, part: Node) -> Node:
-    """x with a strided block replaced: the block padded to the whole, chosen where it lies."""
+    """x with a strided block replaced: the block is padded to the whole, and selected at its positions."""
     if part.size == 0:
         return x
     if part.shape == x.shape:

@@ -1,4 +1,4 @@
-"""Tensors whose values have not been computed, and when that is done."""
+"""Pending tensors, whose values have not been computed, and the rules for when they are computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..graph.composition import Composite, shown
 from ..graph.node import Node
 from ..runtime.device import canonical_name, get_device
 
-LIMIT = 20_000  # nodes recorded before everything alive is computed
+LIMIT = 20_000  # recorded nodes after which all living tensors are computed
 
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by serial number
 _failed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # those whose computation raised
@@ -27,7 +27,7 @@ _flushed_at = 0
 
 
 def note(tensor: Any) -> None:
-    """A tensor whose node is pending. What a capture makes is its own: nobody else computes it."""
+    """Register a tensor whose node is pending. A capture's tensors are not registered, because nobody else computes them."""
     if current.trace is not None:
         current.trace.on_pending(tensor)
         return
@@ -35,20 +35,21 @@ def note(tensor: Any) -> None:
 
 
 def changed(tensor: Any) -> None:
-    """A tensor, or what tensors share, whose pending value took the place of another."""
+    """Register a tensor, or a shared object, whose pending value replaced another."""
     if current.trace is None:
         _changed[tensor._serial] = tensor
 
 
 def written(view: Any) -> None:
-    """A view that shows what was written through it, until the whole is computed: then it is a part of that again, which a
-    capture knows as memory."""
+    """Register a view that holds the value written through it. Once the whole is computed, it becomes a part of that again, which a
+    capture recognises as memory.
+    """
     if current.trace is None:
         _written[view._serial] = view
 
 
 def succeed(tensor: Any, storage: Any) -> None:
-    """A tensor that was the last to share a pending value holds it alone. A capture knows it already, or gives it back."""
+    """A tensor that was the last to share a pending value owns it now. A capture knows it already, or returns it."""
     if current.trace is None:
         note(tensor)
         if storage._serial in _changed:
@@ -56,7 +57,7 @@ def succeed(tensor: Any, storage: Any) -> None:
 
 
 def take_changed(device_name: str) -> list[Node]:
-    """The pending values that took the place of others on a device: they are about to be computed."""
+    """The registered values on a device that replaced others; they are about to be computed."""
     found: list[Node] = []
     for serial, tensor in _alive(_changed):
         node = tensor._node
@@ -68,21 +69,21 @@ def take_changed(device_name: str) -> list[Node]:
 
 
 def _alive(table: weakref.WeakValueDictionary[int, Any]) -> list[tuple[int, Any]]:
-    """What is in a table, in the order of serial numbers; threads may add to it meanwhile."""
+    """The living entries of a table, in the order of serial numbers; threads may add to it meanwhile."""
     return sorted(((t._serial, t) for r in table.valuerefs() if (t := r()) is not None), key=itemgetter(0))
 
 
 def bound() -> None:
-    """Compute what is pending, if much is."""
+    """Compute pending tensors if there are many."""
     if nodes.nodes_made - _flushed_at > LIMIT and current.trace is None:
         flush()
 
 
 def flush(device_name: str | None = None, *, views: bool = False) -> None:
-    """Start computing every live tensor that is pending; views, which cost nothing, only if asked. Does not wait.
+    """Start computing every living tensor that is pending; views, which cost nothing, only if requested. Does not wait.
 
-    Raises DeviceLostError where the device is gone, and nothing else: whoever asks here wants something else than the
-    tensor whose computation fails. That one is set aside; reading it, or sync(), raises what its computation raises.
+    Raises only DeviceLostError, if the device is lost: the caller wants something else than the
+    tensor whose computation fails. That one is set aside; reading it, or sync(), raises the error of its computation.
     """
     global _flushed_at
     if current.trace is not None:
@@ -106,7 +107,7 @@ def flush(device_name: str | None = None, *, views: bool = False) -> None:
 
 
 def compute_all(device_name: str) -> None:
-    """Compute every live tensor of a device that is pending, views too. Raises what the computation raises, unlike `flush`."""
+    """Compute every living tensor of a device that is pending, views too. Raises the errors of the computation, unlike `flush`."""
     execute.realize([t._node for _, t in _alive(_live) if t._node.device == device_name and t._node.storage is None])
     show_parts()
 
@@ -118,14 +119,14 @@ def _shows(node: Node) -> bool:
 
 
 def show_parts() -> None:
-    """Let views of what is computed show a part of that, and not what was written through them."""
+    """Let views of computed values refer to parts of these again, instead of the value written through them."""
     for serial, view in _alive(_written):
         if view._is_part_again():
             _written.pop(serial, None)
 
 
 def compute(node: Node, others: list[Node]) -> None:
-    """Start computing a node, and others in the same plan where they can be. Raises what the node's computation raises."""
+    """Start computing a node, and others in the same plan if possible. Raises the error of the node's computation."""
     try:
         execute.realize([*others, node], read=True)
     except Exception:
@@ -137,7 +138,7 @@ def compute(node: Node, others: list[Node]) -> None:
 
 
 def _realize_each(together: list[Any]) -> None:
-    """Compute what can be computed of tensors that failed together, and set the rest aside."""
+    """Compute, one by one, tensors whose common computation failed, and set aside those that fail again."""
     for tensor in together:
         try:
             execute.realize([tensor._node])
@@ -147,7 +148,7 @@ def _realize_each(together: list[Any]) -> None:
 
 
 def leave_out(tensor: Any) -> None:
-    """Leave a tensor whose computation raised out of later flushes."""
+    """Exclude a tensor whose computation raised from later flushes."""
     _live.pop(tensor._serial, None)
     _changed.pop(tensor._serial, None)
 
@@ -164,7 +165,7 @@ def failures(device_name: str | None = None) -> list[Any]:
 def sync(device_name: str | None = None) -> None:
     """Compute everything pending and wait until the device, or every device, is done.
 
-    Raises what the computation raises, the first of several; once, so that the next sync() is for what came after it.
+    Raises the first error of the computation, once, so that the next sync() concerns later work only.
 
     >>> y = sg.ones(2) + 1
     >>> sg.sync()

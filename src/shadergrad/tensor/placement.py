@@ -1,4 +1,4 @@
-"""Where tensors live: device names, the default device, and which element types a device has."""
+"""Device names, the default device, and the dtypes that each device supports."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ..runtime.device import canonical_name, get_device, standing_for
 class device(str):
     """A device name such as 'cpu', 'webgpu' or 'webgpu:1', with `type` and `index`; the device is opened on first use.
 
-    Within `with sg.device(...):` tensors that name no device are made there. PyTorch's other devices, such as 'cuda' and 'meta',
-    may be named; whatever is to lie there raises DeviceError.
+    Within `with sg.device(...):` it is the default device. PyTorch's other devices, such as 'cuda' and 'meta',
+    may be named; using them for a tensor raises DeviceError.
 
     >>> sg.device("webgpu:1").type, sg.device("webgpu:1").index
     ('webgpu', 1)
@@ -35,7 +35,7 @@ class device(str):
         return super().__new__(cls, name if _is_named_elsewhere(name) else _checked_name(name))
 
     def __enter__(self) -> device:
-        """Tensors that name no device are made here, within `with`."""
+        """Make it the default device within `with`."""
         _Defaults.before.append(_Defaults.device)
         set_default_device(str(self))
         return self
@@ -84,7 +84,7 @@ def _checked_name(name: object) -> str:
 
 
 def has_stand_in(kind: str) -> bool:
-    """Whether a device stands for another library's name: for "cuda" under `shadergrad run --device`."""
+    """Whether a device is mapped to another library's name, such as "cuda" under `shadergrad run --device`."""
     return standing_for(kind) is not None
 
 
@@ -95,7 +95,7 @@ class _Defaults:
 
 
 class _Here(threading.local):
-    """What stands in its place in one thread, for a while."""
+    """The temporary replacement of the default device in one thread."""
 
     device: str | None = None
 
@@ -105,7 +105,7 @@ _here = _Here()
 
 @contextmanager
 def standing_in(source: str, name: str) -> Iterator[None]:
-    """Within, in this thread, where the default device is `source`, it is `name`."""
+    """A context in which, in this thread, the default device is `name` if it was `source`."""
     before = _here.device
     if resolve_device(None) == source:
         _here.device = name
@@ -117,8 +117,8 @@ def standing_in(source: str, name: str) -> Iterator[None]:
 
 @checked
 def set_default_device(name: str | None) -> None:
-    """Where tensors are made that name no device. Initially, and with None again, 'cpu'. Raises DeviceError for a device that
-    there is not.
+    """Set the device of tensors that are created without one. Initially, and with None again, 'cpu'. Raises DeviceError for a device
+    that does not exist.
 
     >>> sg.set_default_device("cpu")
     """
@@ -129,7 +129,7 @@ def set_default_device(name: str | None) -> None:
 
 @checked
 def get_default_device() -> device:
-    """Where tensors are made that name no device.
+    """The device of tensors that are created without one.
 
     >>> sg.get_default_device()
     'cpu'
@@ -138,33 +138,36 @@ def get_default_device() -> device:
 
 
 def resolve_device(name: object | None, dtype: DType | None = None) -> str:
-    """The device of a name, or the default one. Where everything lies there (`make_everything_on`), a dtype that it does not
-    have lies on the cpu device."""
+    """The device of a name, or the default one. If everything is on one device (`make_everything_on`), dtypes that it lacks
+    are on the cpu device.
+    """
     if name is not None:
         return _checked_name(name)
     return place_of(dtype, _here.device or _Defaults.device)
 
 
 def place_of(dtype: DType | None, default: str) -> str:
-    """Where a tensor of a dtype lies that is made on a default device: there, or, where everything lies there and it does not have the
-    dtype, on the cpu device."""
+    """The device of a new tensor of a dtype on a default device: that one, or, if everything is on one device that lacks the
+    dtype, the cpu device.
+    """
     return "cpu" if _Defaults.everything and dtype is not None and not _has(default, dtype) else default
 
 
 def make_everything_on(name: str) -> None:
-    """Make all tensors on a device that are not told another: also those that PyTorch makes on the CPU in spite of a default
-    device, as from_numpy does. For programs that know of no devices."""
+    """Create all tensors without an explicit device on one device: also those that PyTorch creates on the CPU regardless of the default
+    device, as from_numpy does. For programs that do not mention devices.
+    """
     set_default_device(name)
     _Defaults.everything = True
 
 
 def host_device() -> str | None:
-    """Where tensors are made that PyTorch makes on the CPU; None for the default device."""
+    """The device of tensors that PyTorch creates on the CPU; None for the default device."""
     return None if _Defaults.everything else "cpu"
 
 
 def device_for(dtype: DType, present: str, now: DType) -> str:
-    """The device of a tensor on `present` that is cast: the same, but where everything lies on one device that lacks a dtype."""
+    """The device of the cast of a tensor on `present`: the same, unless everything is on one device that lacks a dtype."""
     if not _Defaults.everything or dtype is now:
         return present
     default = resolve_device(None)
@@ -178,7 +181,7 @@ def _has(device_name: str, dtype: DType) -> bool:
 
 
 def check_storable(dtype: DType, device_name: str) -> None:
-    """Raises DTypeError where the device has no such element type."""
+    """Raises DTypeError if the device lacks this dtype."""
     if not _has(device_name, dtype):
         if dtype.is_complex:
             raise DTypeError(
@@ -189,7 +192,7 @@ def check_storable(dtype: DType, device_name: str) -> None:
 
 
 def check_integer(what: str, value: Any, dtype: DType, device_name: str) -> None:
-    """Raises DTypeError for an int64 that a GPU does not store; other numbers are checked as constants are made."""
+    """Raises DTypeError for an int64 that a GPU cannot store; other numbers are checked when constants are made."""
     if dtype is int64 and math.isfinite(value):
         low, high = integer_range(dtype, device_name)
         if not low <= value <= high and dtype.range[0] <= value <= dtype.range[1]:
@@ -200,9 +203,10 @@ LARGEST = {dtype: FloatLimits.of(dtype).max for dtype in (bfloat16, float16, flo
 
 
 def check_fits(value: Any, dtype: DType) -> None:
-    """Raises ArgumentError for a number that a floating dtype holds only as infinite, where a tensor is to be filled with it or limited
-    to it, and DTypeError for a complex one where the dtype is not. Infinite numbers fit, and those of integers are checked as constants
-    are made."""
+    """Raises ArgumentError for a finite number beyond the range of a floating dtype with which a tensor is to be filled or limited,
+    and DTypeError for a complex number with a real dtype. Infinite numbers fit; those of integers are checked when constants
+    are made.
+    """
     if isinstance(value, complex | np.complexfloating) and not dtype.is_complex:
         raise DTypeError(f"complex numbers are no {dtype.name}. Hint: take .real or .imag, or dtype=sg.complex64.")
     largest = LARGEST.get(dtype)
@@ -214,7 +218,7 @@ def check_fits(value: Any, dtype: DType) -> None:
 
 
 def widest_float(device_name: str) -> DType:
-    """float64; float32 on a GPU, which has no more."""
+    """float64; on a GPU, which lacks it, float32."""
     return float32 if get_device(device_name).target.language == "wgsl" else float64
 
 

@@ -1,8 +1,8 @@
-"""Positions that are data, held against the size of the axis that they are for.
+"""Bounds checks of index tensors.
 
-In: an index tensor that a caller gave. Out: the same positions. Where their values are known, on the cpu device and of what was
-just made from host data, one outside raises IndexRangeError at the call, before anything is written. Elsewhere the kernel that
-reads them reports it, and the next read raises. Positions that an operation of the library has made need none of this.
+In: an index tensor from a caller. Out: the same positions. If their values are known, on the cpu device and for tensors just made from
+host data, an out-of-range index raises IndexRangeError at the call, before anything is written. Otherwise the kernel that reads them
+reports it, and the next read raises. Positions that the library itself computes need no check.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ T = TypeVar("T", bound=TensorBase)
 
 
 def in_range(index: T, size: int, fault: int, low: int = 0) -> T:
-    """The same positions; one outside [low, size) raises IndexRangeError: at once where its value is known, else at the next read.
+    """The same positions; one outside [low, size) raises IndexRangeError: at once if its value is known, else at the next read.
 
-    fault: what is told, a number of plan.FAULTS.
+    fault: the error, a number of plan.FAULTS.
     """
     node = index._node
     if not node.size or not node.dtype.is_position or _is_inside(node, size):
@@ -39,13 +39,13 @@ def in_range(index: T, size: int, fault: int, low: int = 0) -> T:
 
 
 def wrapped(index: Any, size: int, fault: int) -> Any:
-    """Positions from 0 on: negative ones count from the end. Raises as `in_range`."""
+    """Non-negative positions: negative ones count from the end. Raises as `in_range`."""
     index = in_range(index, size, fault, -size)
     return where(index < 0, index + size, index)
 
 
 def known_number(index: TensorBase, size: int) -> int | None:
-    """A position that a tensor without axes holds, where its value is known as above and in range; else None."""
+    """The position in a 0-d tensor, if its value is known without waiting and in range; else None."""
     node = index._node
     if node.shape or not node.dtype.is_position or current.trace is not None or mode.heard:
         return None
@@ -55,7 +55,7 @@ def known_number(index: TensorBase, size: int) -> int | None:
 
 
 def _is_inside(node: Node, size: int) -> bool:
-    """Whether positions are those of a sort along no longer an axis, or were looked at already."""
+    """Whether positions come from a sort along an axis that is not longer, or were checked already."""
     while node.primitive.kind == "view" and len(node.inputs) == 1:
         (node,) = node.inputs
     primitive = node.primitive
@@ -65,7 +65,7 @@ def _is_inside(node: Node, size: int) -> bool:
 
 
 def _known_values(node: Node) -> np.ndarray | None:
-    """Values that can be had without waiting for a device."""
+    """Values that are available without waiting for a device."""
     if node.device == "cpu":
         execute.realize([node], read=True)
         return node.storage.handle

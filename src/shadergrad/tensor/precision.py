@@ -1,10 +1,10 @@
-"""Which operations compute in which dtype: those made of several of float16 and bfloat16 in float32, those under autocast by PyTorch's lists.
+"""The dtypes in which operations compute: compositions of float16 and bfloat16 in float32, and operations under autocast by PyTorch's lists.
 
-In: a function of tensors and its public name. Out: the function, with its floating arguments cast before, and its results after.
-A composition of halves computes in float32 and rounds its result once, as PyTorch's kernels do; a single operation does so by itself
-(graph/build.py). Under autocast (amp.py) the name decides: products in the lower dtype, what loses digits in float32, some in the
-widest dtype of their arguments. Within such a function autocast is off: what it is made of is not PyTorch's operation.
-Lists: https://pytorch.org/docs/stable/amp.html#autocast-op-reference
+In: a function of tensors and its public name. Out: a function that casts floating arguments before the call, and results after it.
+A composition of halves computes in float32 and rounds its result once, as PyTorch's kernels do; a single operation does so itself
+(graph/build.py). Under autocast (amp.py) the name decides: matrix multiplications in the lower dtype, operations that lose precision in
+float32, some in the widest dtype of their arguments. Within such a function autocast is off, because its internal operations differ
+from PyTorch's. Lists: https://pytorch.org/docs/stable/amp.html#autocast-op-reference
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOSSES = _names(
     binary_cross_entropy_with_logits cross_entropy"""
 )
 LOWER = {"cpu": PRODUCTS, "cuda": PRODUCTS | _names("addmv addr einsum mv")}
-RECURRENT = {  # whole layers, whose states are in the lower dtype as well
+RECURRENT = {  # whole layers, whose states are in the lower dtype, too
     "cpu": _names("lstm"),
     "cuda": _names("gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"),
 }
@@ -74,7 +74,7 @@ COMPOSED = _names(
     triplet_margin_with_distance_loss upsample_bilinear var var_mean vector_norm xlogy einsum inner outer cdist"""
 )
 EVERY = COMPOSED.union(*LOWER.values(), *SINGLE.values(), *WIDEST.values(), *REFUSED.values())
-OPEN = _names("einsum inner tensordot")  # made of products that the lists name, where they do not name it
+OPEN = _names("einsum inner tensordot")  # made of multiplications in the lists, but not listed themselves
 OF_THE_FIRST = _names(
     "layer_norm group_norm rms_norm batch_norm_values cosine_embedding_loss"
 )  # beside which the others may be float32
@@ -94,7 +94,7 @@ here = _Here()
 
 
 def follows_policy(function: F, name: str) -> F:
-    """The function, computed in the dtype that its name asks for; the same function for a name that asks for none."""
+    """The function, computed in the dtype that autocast's lists give for its name; the same function if they do not mention it."""
     if name not in EVERY:
         return function
 
@@ -124,7 +124,7 @@ def policy(name: str) -> Callable[[F], F]:
 
 
 def as_now(function: F) -> F:
-    """The function, which runs under the autocast of now whenever it is called."""
+    """The function, which always runs under the autocast settings of this moment."""
     kinds = here.kinds
 
     @functools.wraps(function)
@@ -161,8 +161,9 @@ def _called(function: Callable[..., Any], args: Any, kwargs: Any, cast: Callable
 
 
 def _in_single(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
-    """A composition of halves: in float32, and its floating results rounded once. A dtype that is asked for is that of the operands
-    as well, which are rounded before."""
+    """A composition of halves: computed in float32, with floating results rounded once. A `dtype` argument also applies to the operands,
+    which are rounded first.
+    """
     asked = None if kwargs.get("dtype") is None else parse_dtype(kwargs["dtype"])
     if asked is not None and asked.is_half:
         args, kwargs = [_exchanged(a, lambda t: t.to(dtype=asked)) for a in args], {**kwargs, "dtype": float32}
@@ -236,7 +237,7 @@ def _under_autocast(function: Callable[..., Any], name: str, args: Any, kwargs: 
 
 
 def _composed(function: Callable[..., Any], name: str, args: Any, kwargs: Any, given: list[TensorBase]) -> Any:
-    """What no list of autocast names: computed as without it."""
+    """A function that no list of autocast names: computed without autocast."""
     if name in COMPOSED - OPEN and any(t.dtype.is_half for t in given):
         return _in_single(function, name, args, kwargs)
     if name in OPEN:
@@ -256,7 +257,7 @@ def states_under_autocast(name: str, states: tuple[Any, ...]) -> tuple[Any, ...]
 
 
 def cast_under_autocast(t: TensorBase, dtype: DType) -> TensorBase:
-    """A floating tensor in the dtype that autocast asks for; float64 stays. The cast of a parameter is made once in a context."""
+    """A floating tensor in the dtype of autocast; float64 stays. A parameter is cast once per context."""
     if t.dtype is dtype or t.dtype is float64 or not t.dtype.is_floating_point:
         return t
     casts = here.casts

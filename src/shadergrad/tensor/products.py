@@ -23,7 +23,7 @@ T = TypeVar("T", bound="ProductTensor")
 
 
 class ProductTensor(OrderTensor):
-    """Methods that multiply vectors and matrices, and einsum."""
+    """Products of vectors and matrices, and einsum."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class ProductTensor(OrderTensor):
         """The product of vectors, matrices, or batches of matrices: (..., n, k) @ (..., k, m) -> (..., n, m).
 
         Batch axes are broadcast; a vector (k,) is a row on the left, a column on the right, and its axis goes. Also a @
-        b. Raises ShapeError for sizes that do not fit, and DTypeError or DeviceError where the two differ.
+        b. Raises ShapeError for sizes that do not fit, and DTypeError or DeviceError if the two differ.
 
         >>> sg.tensor([[1, 2], [3, 4]]) @ sg.tensor([1, 1])
         tensor([3, 7])
@@ -58,7 +58,7 @@ class ProductTensor(OrderTensor):
         return _matmul(self, mat2)
 
     def bmm(self, mat2: ProductTensor) -> Self:
-        """The products of as many matrices, (b, n, k) and (b, k, m): (b, n, m). Raises ShapeError for anything else.
+        """Batched matrix multiplication, (b, n, k) and (b, k, m): (b, n, m). Raises ShapeError for anything else.
 
         >>> sg.ones(2, 1, 3).bmm(sg.ones(2, 3, 1)).shape
         shadergrad.Size([2, 1, 1])
@@ -70,7 +70,7 @@ class ProductTensor(OrderTensor):
         return _matmul(self, mat2)
 
     def dot(self, tensor: ProductTensor) -> Self:
-        """The sum of the products of two vectors (n,), without axes. Raises ShapeError for anything else.
+        """The dot product of two vectors (n,), of shape (). Raises ShapeError for anything else.
 
         >>> sg.tensor([1, 2]).dot(sg.tensor([3, 4]))
         tensor(11)
@@ -124,7 +124,7 @@ class ProductTensor(OrderTensor):
         return self @ vec
 
     def outer(self, vec2: ProductTensor) -> Self:
-        """All products of elements of two vectors, (n,) and (m,): (n, m). Raises ShapeError for anything else.
+        """The outer product of two vectors, (n,) and (m,): (n, m). Raises ShapeError for anything else.
 
         >>> sg.tensor([1, 2]).outer(sg.tensor([3, 4]))
         tensor([[3, 4],
@@ -135,7 +135,7 @@ class ProductTensor(OrderTensor):
         return self.unsqueeze(1) * vec2
 
     def inner(self, other: ProductTensor) -> Self:
-        """Sums of products along the last axes, (..., k) and (..., k); a tensor without axes multiplies. Raises
+        """Sums of products along the last axes, (..., k) and (..., k); with a 0-d tensor, the product. Raises
         ShapeError.
 
         >>> sg.tensor([[1, 2], [3, 4]]).inner(sg.tensor([1, 1]))
@@ -205,7 +205,7 @@ def _added(x: T, product: Any, beta: float, alpha: float, what: str) -> T:
 def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -> T:
     """Contracts the last `dims` axes of a with the first of b, or the axes listed for each: dims=([0], [1]).
 
-    Shape: the other axes of a, then those of b. Raises ShapeError where the contracted sizes differ.
+    Shape: the other axes of a, then those of b. Raises ShapeError if the contracted sizes differ.
 
     >>> sg.tensordot(sg.ones(2, 3), sg.ones(3, 4), 1).shape
     shadergrad.Size([2, 4])
@@ -243,7 +243,7 @@ def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
     """Einstein summation: any equation with letters, '...', repeated letters and an optional '->'.
 
     Operands, of one dtype, are contracted from left to right, two at a time, each time as one batched product. Raises
-    ShapeError for an equation that does not fit them, DTypeError where dtypes differ.
+    ShapeError for an equation that does not fit them, DTypeError if dtypes differ.
 
     >>> sg.einsum("ij,j->i", sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
     tensor([3, 7])
@@ -304,7 +304,7 @@ def _parse(equation: str, tensors: list[ProductTensor]) -> tuple[list[str], str]
 
 
 def _diagonals(x: T, labels: str) -> tuple[T, str]:
-    """Repeated labels of one operand reduced to the diagonal."""
+    """The diagonal for repeated labels of one operand."""
     for c in dict.fromkeys(labels):
         while labels.count(c) > 1:
             a = labels.index(c)
@@ -315,7 +315,7 @@ def _diagonals(x: T, labels: str) -> tuple[T, str]:
 
 
 def _contract(a: T, left: str, b: ProductTensor, right: str, needed: set[str]) -> tuple[T, str]:
-    """One batched product: labels of both that are still needed are batch axes, others of both are contracted."""
+    """One batched matrix multiplication: common labels that are still needed are batch axes, other common labels are contracted."""
     for labels, mine in ((left, True), (right, False)):
         alone = [k for k, c in enumerate(labels) if c not in needed and c not in (right if mine else left)]
         if alone and mine:

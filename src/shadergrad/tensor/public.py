@@ -25,11 +25,11 @@ from .handle import Handle
 from .names import NamedTensor, check_methods
 from .placement import check_fits
 
-COPIED = "shadergrad"  # where a deep copy notes the memory that it has copied
+COPIED = "shadergrad"  # the key under which a deep copy stores the memory that it has copied
 
 
 def constructed(name: str, data: tuple[Any, ...], dtype: Any) -> tuple[Any, Any]:
-    """The values and the dtype that a constructor of tensors is given: values, sizes, or nothing, which is a size of 0."""
+    """The values and the dtype from a tensor constructor's arguments: values, sizes, or nothing, which means size 0."""
     if len(data) == 2 and isinstance(data[1], DType | np.dtype | type | str):
         return constructed(name, data[:1], data[1])
     kind = default_dtype() if dtype is None else parse_dtype(dtype)
@@ -63,8 +63,9 @@ class Tensor(NamedTensor):
             self.requires_grad_()
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
-        """A leaf of its own with the same value, as copy.deepcopy of a module needs. What shares memory with others that are
-        copied with it shares that of their copies."""
+        """A new leaf with the same value, as copy.deepcopy of a module needs. Tensors that share memory and are copied together
+        have copies that share memory.
+        """
         if not self.is_leaf:
             raise AutogradError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
@@ -82,7 +83,7 @@ class Tensor(NamedTensor):
         return result
 
     def _copied_memory(self, memo: dict[Any, Any]) -> Tensor | None:
-        """What a deep copy of this tensor sees of the copy of the memory that it shares; None where its memory is its own."""
+        """The view, in the copied memory, for a deep copy of this tensor; None if it shares its memory with none."""
         if current.trace is not None:
             current.trace.on_copy(self)
         if self._shared is None or (current.trace is None and self._share_no_more()):
@@ -103,7 +104,7 @@ class Tensor(NamedTensor):
         return whole._seen_along(path, True)
 
     def copy_(self, source: Tensor | Number) -> Tensor:
-        """Take the values of `source`, broadcast to the shape and cast to the dtype of self. In place; gives self.
+        """Take the values of `source`, broadcast to the shape and cast to the dtype of self. In place; returns self.
 
         They may come from another device. Raises ShapeError for a shape that does not broadcast, AutogradError for a
         leaf that requires grad, outside no_grad.
@@ -119,7 +120,7 @@ class Tensor(NamedTensor):
         return self._update_in_place(value, "copy_")
 
     def fill_(self, value: Number | Tensor) -> Tensor:
-        """Put a number, or a tensor without axes, into every element. In place; gives self.
+        """Set every element to a number, or to a 0-d tensor. In place; returns self.
 
         >>> sg.zeros(2).fill_(3)
         tensor([3., 3.])
@@ -134,7 +135,7 @@ class Tensor(NamedTensor):
         return self._update_in_place(build.like(self._node, value), "fill_")
 
     def zero_(self) -> Tensor:
-        """Put 0 into every element. In place; gives self.
+        """Set every element to 0. In place; returns self.
 
         >>> sg.ones(2).zero_()
         tensor([0., 0.])
@@ -150,7 +151,7 @@ class Tensor(NamedTensor):
         return tensor(data, **_like(self, options))
 
     def new_full(self, size: Any, fill_value: Number, **options: Any) -> Tensor:
-        """A tensor of shape `size` full of one number, with the dtype and device of self, where options name no others.
+        """A tensor of shape `size` filled with one number, with the dtype and device of self unless options give others.
 
         >>> sg.ones(1).new_full((2, 2), 7)
         tensor([[7., 7.],
@@ -159,7 +160,7 @@ class Tensor(NamedTensor):
         return full(size, fill_value, **_like(self, options))  # type: ignore[arg-type]
 
     def new_zeros(self, *size: Any, **options: Any) -> Tensor:
-        """Zeros of shape `size`, with the dtype and device of self, where options name no others.
+        """Zeros of shape `size`, with the dtype and device of self unless options give others.
 
         >>> sg.tensor([5]).new_zeros(2, 2)
         tensor([[0, 0],
@@ -168,7 +169,7 @@ class Tensor(NamedTensor):
         return zeros(*size, **_like(self, options))
 
     def new_ones(self, *size: Any, **options: Any) -> Tensor:
-        """Ones of shape `size`, with the dtype and device of self, where options name no others.
+        """Ones of shape `size`, with the dtype and device of self unless options give others.
 
         >>> sg.tensor([5]).new_ones(3)
         tensor([1, 1, 1])
@@ -194,7 +195,7 @@ class Tensor(NamedTensor):
         return self.to(dtype=float32)
 
     def double(self) -> Tensor:
-        """As float64, which is on the cpu device only: DTypeError elsewhere.
+        """As float64, which only the cpu device has: DTypeError elsewhere.
 
         >>> sg.tensor([1, 2]).double()
         tensor([1., 2.], dtype=shadergrad.float64)

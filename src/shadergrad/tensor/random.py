@@ -1,4 +1,4 @@
-"""Random numbers: what draws from generators, and the methods that do."""
+"""Random numbers: functions and methods that draw from generators."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def rand(
     requires_grad: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """Uniform on [0, 1), with 23 random bits, of float16 11 and of bfloat16 8, of shape `size`, given as numbers or as one sequence. Of a complex dtype both
-    parts are.
+    """Uniform on [0, 1), with 23 random bits (float16: 11, bfloat16: 8), of shape `size`, given as numbers or as one sequence. With a complex
+    dtype, both parts are uniform.
 
     generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype of integers,
     DeviceError for a generator of another device.
@@ -94,8 +94,8 @@ def randn(
     requires_grad: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """Standard normal, of shape `size`: sqrt(2) erfinv(u), u uniform on (-1, 1), as JAX. Of a complex dtype the variance of
-    each part is a half.
+    """Standard normal, of shape `size`: sqrt(2) erfinv(u), u uniform on (-1, 1), as in JAX. With a complex dtype each part has variance
+    1/2.
 
     generator: by default the device's own, which manual_seed seeds. Raises DTypeError for a dtype of integers,
     DeviceError for a generator of another device.
@@ -121,7 +121,7 @@ def rand_like(
     requires_grad: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """rand with the shape, dtype and device of x, where options name no others.
+    """rand with the shape, dtype and device of x unless options give others.
 
     Raises DTypeError for an x of integers, unless a dtype is given.
 
@@ -146,7 +146,7 @@ def randn_like(
     requires_grad: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """randn with the shape, dtype and device of x, where options name no others.
+    """randn with the shape, dtype and device of x unless options give others.
 
     Raises DTypeError for an x of integers, unless a dtype is given.
 
@@ -176,8 +176,8 @@ def randint(
     """Integers on [low, high), int32, of shape `size`; with one bound, randint(high, size), they start at 0. Bounds beyond int32 give
     int64, on the cpu device.
 
-    Raises ShapeError where high is not above low, DTypeError where the device or `dtype` does not hold them. Drawn as 32 random bits
-    modulo high - low, or 64 where that has more than 32, so for wide ranges the lowest numbers are a little more frequent.
+    Raises ShapeError if high is not above low, DTypeError if the device or `dtype` cannot hold them. They are 32 random bits
+    modulo high - low, or 64 bits if the range exceeds 32 bits, so in wide ranges the lowest numbers are slightly more frequent.
 
     >>> x = sg.randint(1, 7, (2, 3))
     >>> x.shape, ((x >= 1) & (x < 7)).all()
@@ -215,7 +215,7 @@ def randint(
 
 
 def _check_bounds(low: int, high: int, dtype: DType) -> None:
-    """Raises DTypeError for bounds of whole numbers that a dtype does not hold, in PyTorch's words."""
+    """Raises DTypeError, with PyTorch's message, for integer bounds that a dtype cannot hold."""
     largest = LARGEST.get(dtype)
     if largest is not None:
         least, most = -largest, largest
@@ -238,7 +238,7 @@ def randint_like(
     device: Any = None,
     generator: Generator | None = None,
 ) -> Any:
-    """randint with the shape, dtype and device of x, where options name no others; randint_like(x, high) starts at 0.
+    """randint with the shape, dtype and device of x unless options give others; randint_like(x, high) starts at 0.
 
     >>> sg.randint_like(sg.zeros(2, 3), 10).shape
     shadergrad.Size([2, 3])
@@ -259,9 +259,9 @@ def normal(
     device: Any = None,
     generator: Generator | None = None,
 ) -> Any:
-    """Normal numbers of these means and standard deviations, numbers or tensors, which are broadcast; or of `size`.
+    """Normal numbers with these means and standard deviations, numbers or tensors, which are broadcast; or of shape `size`.
 
-    The draws have no gradients; those of `mean + std * sg.randn_like(mean)` have.
+    The result has no gradient with respect to them; `mean + std * sg.randn_like(mean)` has.
     Raises ShapeError for a negative number as std, ArgumentTypeError for two numbers without a size.
 
     >>> sg.normal(sg.tensor([1.0, 2.0]), 0.0)
@@ -287,7 +287,7 @@ def normal(
 
 @checked
 def randperm(n: int, *, dtype: Any = None, device: Any = None, generator: Generator | None = None) -> Any:
-    """A random order of 0 ... n - 1, (n,), int32 unless `dtype` says another. Drawn on the host, outside compiled steps.
+    """A random permutation of 0 ... n - 1, (n,), int32 unless `dtype` says another. Drawn on the host, outside compiled steps.
 
     >>> sg.randperm(5).sort().values
     tensor([0, 1, 2, 3, 4])
@@ -302,12 +302,12 @@ def randperm(n: int, *, dtype: Any = None, device: Any = None, generator: Genera
 
 
 class RandomTensor(CountedTensor):
-    """Random values."""
+    """Methods that draw random numbers."""
 
     __slots__ = ()
 
     def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers uniform on [from_, to), in place; gives self.
+        """Fill with numbers uniform on [from_, to), in place; returns self.
 
         >>> x = sg.zeros(4).uniform_(2, 3)
         >>> ((x >= 2) & (x < 3)).all()
@@ -322,7 +322,7 @@ class RandomTensor(CountedTensor):
         return self._update_in_place(drawn, "uniform_")
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with normal numbers of this mean and standard deviation, in place; gives self.
+        """Fill with normal numbers of this mean and standard deviation, in place; returns self.
 
         >>> sg.zeros(2).normal_(mean=3, std=0)
         tensor([3., 3.])
@@ -334,10 +334,10 @@ class RandomTensor(CountedTensor):
         )
 
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
-        """Fill with whole numbers from [from_, to), in place; gives self. random_(to) starts at 0.
+        """Fill with integers from [from_, to), in place; returns self. random_(to) starts at 0.
 
-        Without bounds up to the largest whole number that the dtype holds exactly, of 31 bits at most. Raises ShapeError
-        where `to` is not above from_.
+        Without bounds up to the largest integer that the dtype represents exactly, of 31 bits at most. Raises ShapeError
+        if `to` is not above from_.
 
         >>> x = sg.zeros(4).random_(1, 3)
         >>> ((x == 1) | (x == 2)).all()
@@ -359,7 +359,7 @@ class RandomTensor(CountedTensor):
         return self._update_in_place(drawn, "random_")
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers of density lambd exp(-lambd x), in place; gives self. Raises ShapeError for lambd <= 0.
+        """Fill with exponentially distributed numbers of rate lambd, in place; returns self. Raises ShapeError for lambd <= 0.
 
         >>> (sg.zeros(4).exponential_() >= 0).all()
         tensor(True)
@@ -370,8 +370,8 @@ class RandomTensor(CountedTensor):
         return self._update_in_place(-self._unit(generator).log() / lambd, "exponential_")
 
     def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
-        """Fill with the number of the first success, from 1, at chance p, in place; gives self. Raises ShapeError for a p
-        outside (0, 1).
+        """Fill with geometrically distributed numbers: the number of the first success, from 1, with success probability p. In place; returns self.
+        Raises ShapeError for a p outside (0, 1).
 
         >>> (sg.zeros(4).geometric_(0.5) >= 1).all()
         tensor(True)
@@ -382,7 +382,7 @@ class RandomTensor(CountedTensor):
         return self._update_in_place(drawn.to(dtype=self.dtype), "geometric_")
 
     def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers of Cauchy's distribution, in place; gives self. Raises ShapeError for sigma <= 0.
+        """Fill with Cauchy-distributed numbers, in place; returns self. Raises ShapeError for sigma <= 0.
 
         >>> sg.zeros(4).cauchy_().isfinite().all()
         tensor(True)
@@ -394,7 +394,7 @@ class RandomTensor(CountedTensor):
         return self._update_in_place(angle.tan() * sigma + median, "cauchy_")
 
     def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers whose logarithms are normal with this mean and deviation, in place; gives self. Raises
+        """Fill with log-normal numbers, whose logarithms have this mean and standard deviation, in place; returns self. Raises
         ShapeError for std <= 0.
 
         >>> (sg.zeros(4).log_normal_() > 0).all()
@@ -412,7 +412,7 @@ class RandomTensor(CountedTensor):
 
     @property
     def _drawn_dtype(self) -> DType:
-        """The dtype in which numbers for this tensor are drawn, which are rounded once where it takes them."""
+        """The dtype in which numbers for this tensor are drawn; they are rounded once when they are assigned."""
         return float32 if self.dtype.is_half else self.dtype
 
     def _check_floating(self, what: str) -> None:
@@ -420,7 +420,7 @@ class RandomTensor(CountedTensor):
             raise DTypeError(f"[{what}] is for floating tensors, not for {self.dtype.name}.")
 
     def bernoulli_(self, p: TensorBase | float = 0.5, *, generator: Generator | None = None) -> Self:
-        """Fill with 1 with probability p, a number or a tensor that broadcasts to self, else 0; in place, gives self.
+        """Fill with 1 with probability p, a number or a tensor that broadcasts to self, else 0; in place, returns self.
 
         >>> sg.zeros(2).bernoulli_(sg.tensor([0.0, 1.0]))
         tensor([0., 1.])
@@ -434,7 +434,7 @@ class RandomTensor(CountedTensor):
         return self._update_in_place(drawn.to(dtype=self.dtype), "bernoulli_")
 
     def bernoulli(self, *, generator: Generator | None = None) -> Self:
-        """1 with the probability that is the element, else 0; of the shape and dtype of self.
+        """1 with the probability given by the element, else 0; of the shape and dtype of self.
 
         Raises DTypeError for integers. A probability outside [0, 1] raises IndexRangeError: at once on cpu, at the next read
         on webgpu.

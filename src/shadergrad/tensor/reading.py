@@ -1,7 +1,7 @@
-"""The values of a tensor on the host: as arrays, numbers, truth and text. Each of these waits for the device.
+"""Reading a tensor's values on the host: as arrays, numbers, truth values and text. Each of these waits for the device.
 
-In: a tensor, pending or computed. Out: host data. Reading computes what is pending, together with what came from the same backward
-pass and what was changed in place (`_read_together`). A compiled step must not read: its trace refuses.
+In: a tensor, pending or computed. Out: host data. A read computes the pending tensor together with other results of the same backward
+pass and with in-place changes (`_read_together`). During a capture the trace refuses reads.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ PRINTED: dict[str, Any] = {"precision": 4, "threshold": 200}  # how tensors prin
 
 
 class ReadableTensor(HistoryTensor):
-    """A tensor that can be read."""
+    """A tensor whose values can be read on the host."""
 
     __slots__ = ()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values as a fresh NumPy array (PyTorch: shared memory); waits for the device. Those of bfloat16, which NumPy has not and
-        PyTorch refuses, come as float32.
+        """The values as a new NumPy array (PyTorch: shared memory); waits for the device. bfloat16, which NumPy lacks and
+        PyTorch refuses, becomes float32.
 
         Raises AutogradError for a tensor that requires grad, unless force: detach() it first. CompileError within a
         compiled step.
@@ -60,8 +60,9 @@ class ReadableTensor(HistoryTensor):
             raise
 
     def _read_together(self) -> list[Node]:
-        """What is computed in the plan that computes this value: what came from the same backward pass, and whatever was
-        changed in place, whose history would grow with each change that no one asks for."""
+        """The tensors that are computed in the same plan as this value: results of the same backward pass, and all
+        in-place changes, whose history would otherwise grow with each change that is never read.
+        """
         alive = [] if self._siblings is None else [t._node for r in self._siblings if (t := r()) is not None]
         device = self._node.device
         return [n for n in (*alive, *pending.take_changed(device)) if n.device == device and n.storage is None]
@@ -81,8 +82,8 @@ class ReadableTensor(HistoryTensor):
         return self._read("item()").reshape(()).item()
 
     async def item_async(self) -> Any:
-        """As `item`, for Python in a page: other tasks run while the device computes, and a browser without JavaScript Promise
-        Integration reads so. Elsewhere it waits as `item` does.
+        """Like `item`, for Python in a page: other tasks run while the device computes. It also works in browsers without JavaScript Promise
+        Integration. Elsewhere it waits as `item` does.
 
         >>> import asyncio
         >>> asyncio.run(sg.tensor([2.5]).item_async())
@@ -93,7 +94,7 @@ class ReadableTensor(HistoryTensor):
         return (await self._read_async("item_async()")).reshape(()).item()
 
     async def numpy_async(self) -> np.ndarray:
-        """As `numpy(force=True)`, for Python in a page; see `item_async`.
+        """Like `numpy(force=True)`, for Python in a page; see `item_async`.
 
         >>> import asyncio
         >>> asyncio.run(sg.tensor([1.0, 2.0]).numpy_async())
@@ -114,7 +115,7 @@ class ReadableTensor(HistoryTensor):
             raise
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers; waits for the device. A number, where there are no axes.
+        """The values as nested lists of Python numbers; waits for the device. A number for a 0-d tensor.
 
         >>> sg.tensor([[1, 2], [3, 4]]).tolist()
         [[1, 2], [3, 4]]
@@ -135,7 +136,7 @@ class ReadableTensor(HistoryTensor):
         return complex(self.item())
 
     def __format__(self, spec: str) -> str:
-        """A tensor without axes as its number; others take no format but the empty one, as in PyTorch."""
+        """Formats a 0-d tensor as its number; other tensors support only the empty format, as in PyTorch."""
         return format(self.item(), spec) if not self.ndim else object.__format__(self, spec)
 
     def __round__(self, digits: int | None = None) -> Any:
@@ -170,6 +171,6 @@ class ReadableTensor(HistoryTensor):
         return f"tensor({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
-        """In notebooks: what print shows, and what the tensor is."""
+        """In notebooks: the printed form, with shape, dtype and device."""
         kind = f"{self.dtype.name} {tuple(self.shape)} on {self.device}"
         return html_repr.text(repr(self), kind + (", requires grad" if self.requires_grad else ""))

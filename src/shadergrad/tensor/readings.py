@@ -1,4 +1,4 @@
-"""The same memory read as another dtype: which primitive does it, and where PyTorch refuses."""
+"""Views of the same memory as another dtype: which primitive computes them, and the cases that PyTorch refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .placement import check_storable
 
 
 def reading(source: DType, dtype: DType, device: str) -> Callable[[Node], Node]:
-    """What reads the memory of `source` as `dtype`. Raises DTypeError where the device cannot."""
+    """The primitive that reads the memory of `source` as `dtype`. Raises DTypeError if the device cannot."""
     check_storable(dtype, device)
     step: Primitive
     if max(source.category, dtype.category) < 2 and source.itemsize == dtype.itemsize:
@@ -36,7 +36,7 @@ def reading(source: DType, dtype: DType, device: str) -> Callable[[Node], Node]:
 
 
 def check_layout(source: DType, dtype: DType, layout: tuple[int, ...], shape: tuple[int, ...], offset: int) -> None:
-    """Raises ShapeError where elements that lie by `layout` are not the parts, or the whole, of elements of another size."""
+    """Raises ShapeError if elements with `layout` cannot be split into, or combined to, elements of another size."""
     old, new = source.itemsize, dtype.itemsize
     if old == new:
         return
@@ -60,7 +60,7 @@ def check_layout(source: DType, dtype: DType, layout: tuple[int, ...], shape: tu
 
 
 def signs(path: Path) -> tuple[bool, bool]:
-    """Of what a path shows: whether it is the conjugate of memory, and whether it is negative imaginary parts of memory."""
+    """Whether a path shows conjugated memory, and whether it shows negated imaginary parts of memory."""
     is_conjugate = is_negative = False
     for k, step in enumerate(path):
         if isinstance(step, Conj):

@@ -1,4 +1,4 @@
-"""Methods made from the records of elementwise operations that say they are public: a record is all it takes."""
+"""Methods generated from the records of elementwise operations that are marked public."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ tensor({result})"""
 
 
 class RecordTensor(GradientTensor):
-    """A tensor with the public elementwise operations of one operand; integers and bools give float32."""
+    """The public elementwise operations of one operand; integers and bools give float32."""
 
     __slots__ = ()
 

@@ -31,29 +31,29 @@ V = TypeVar("V")
 
 
 class ValuesAndIndices(NamedTuple, Generic[V]):
-    """What a reduction with a position gives; unpacks as (values, indices)."""
+    """The result of a reduction with positions; unpacks as (values, indices)."""
 
     values: V
     indices: V
 
 
 class MinAndMax(NamedTuple, Generic[V]):
-    """What aminmax gives."""
+    """The result of aminmax."""
 
     min: V
     max: V
 
 
 class ReduceTensor(MemoryTensor):
-    """Methods that reduce axes: sums, means, extrema, variances."""
+    """Reductions over axes: sums, means, extrema, variances."""
 
     __slots__ = ()
 
     def sum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The sum over `dim` (an axis, several, or None for all); bools and integers of 8 and 16 bits sum to int32, of which one that does not
-        fit raises DTypeError where it is computed.
+        """The sum over `dim` (an axis, several, or None for all); bools and integers of 8 and 16 bits sum to int32. A sum beyond int32 raises
+        DTypeError when it is computed.
 
-        Shape: without those axes, or with size 1 in their place if keepdim. dtype: to which elements are cast before.
+        Shape: without those axes, or with size 1 in their place if keepdim. dtype: elements are cast to it first.
 
         >>> sg.tensor([[1, 2], [3, 4]]).sum(0)
         tensor([4, 6])
@@ -68,7 +68,7 @@ class ReduceTensor(MemoryTensor):
         return _totals(node, lambda x: _reduce(ReduceSum, x, dim, keepdim, "sum"))
 
     def mean(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The mean over `dim` (an axis, several, or None for all), NaN of no elements. Shape: as sum's.
+        """The mean over `dim` (an axis, several, or None for all), NaN for no elements. Shape: as in sum.
 
         Raises DTypeError for integers and bools, unless a floating `dtype` is given.
 
@@ -85,7 +85,7 @@ class ReduceTensor(MemoryTensor):
         return total * (1.0 / count) if count else total / 0.0
 
     def amax(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
-        """The largest over `dim` (an axis, several, or None for all); ties share the gradient, NaN counts as largest.
+        """The maximum over `dim` (an axis, several, or None for all); ties share the gradient, NaN propagates.
 
         Raises ShapeError over an axis of size 0.
 
@@ -95,7 +95,7 @@ class ReduceTensor(MemoryTensor):
         return _extremum(ReduceMax, self, dim, keepdim, "amax")
 
     def amin(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
-        """The smallest over `dim` (an axis, several, or None for all); ties share the gradient, NaN counts as smallest.
+        """The minimum over `dim` (an axis, several, or None for all); ties share the gradient, NaN propagates.
 
         Raises ShapeError over an axis of size 0.
 
@@ -157,9 +157,9 @@ class ReduceTensor(MemoryTensor):
         return MinAndMax(self.amin(dim, keepdim), self.amax(dim, keepdim))
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Self:
-        """The position of the largest, int32: along `dim`, or in row-major order without it. NaN counts as largest.
+        """The position of the maximum, int32: along `dim`, or in row-major order without it. NaN counts as largest.
 
-        The first on ties (PyTorch: any). Raises ShapeError over an axis of size 0.
+        The first of ties (PyTorch: any). Raises ShapeError over an axis of size 0.
 
         >>> sg.tensor([[1, 5], [7, 3]]).argmax(1)
         tensor([1, 0])
@@ -167,9 +167,9 @@ class ReduceTensor(MemoryTensor):
         return _arg(ReduceMax, self, dim, keepdim, "argmax")
 
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Self:
-        """The position of the smallest, int32: along `dim`, or in row-major order without it. NaN counts as smallest.
+        """The position of the minimum, int32: along `dim`, or in row-major order without it. NaN counts as smallest.
 
-        The first on ties (PyTorch: any). Raises ShapeError over an axis of size 0.
+        The first of ties (PyTorch: any). Raises ShapeError over an axis of size 0.
 
         >>> sg.tensor([[1, 5], [7, 3]]).argmin()
         tensor(0)
@@ -177,7 +177,7 @@ class ReduceTensor(MemoryTensor):
         return _arg(ReduceMin, self, dim, keepdim, "argmin")
 
     def any(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
-        """Whether any element over `dim` (an axis, several, or None for all) is not 0, bool; False of no elements.
+        """Whether any element over `dim` (an axis, several, or None for all) is not 0, bool; False for no elements.
 
         >>> sg.tensor([[0, 2], [0, 0]]).any(1)
         tensor([ True, False])
@@ -189,7 +189,7 @@ class ReduceTensor(MemoryTensor):
         )
 
     def all(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
-        """Whether no element over `dim` (an axis, several, or None for all) is 0, bool; True of no elements.
+        """Whether all elements over `dim` (an axis, several, or None for all) are not 0, bool; True for no elements.
 
         >>> sg.tensor([[1, 2], [0, 3]]).all(1)
         tensor([ True, False])
@@ -208,10 +208,11 @@ class ReduceTensor(MemoryTensor):
         *,
         correction: float | None = None,
     ) -> Self:
-        """The variance over `dim` (an axis, several, or None for all), divided by n - correction; of complex numbers the sum of those of the
-        parts. DTypeError for integers.
+        """The variance over `dim` (an axis, several, or None for all), divided by n - correction; for complex numbers the sum of both
+        parts' variances. Raises DTypeError for integers.
 
-        correction: 1 if not given, or 0 with unbiased=False or var(False). Computed in two passes, the mean first, and corrected by what the mean was rounded (Chan, Golub, LeVeque, 1983). Shape: as sum's.
+        correction: by default 1, or 0 with unbiased=False or var(False). Computed in two passes, the mean first, with a correction for the
+        mean's rounding error (Chan, Golub, LeVeque, 1983). Shape: as in sum.
 
         >>> sg.tensor([1.0, 2.0, 3.0]).var()
         tensor(1.)
@@ -287,7 +288,8 @@ class ReduceTensor(MemoryTensor):
         return self.std(dim, unbiased, keepdim, correction=correction), mean
 
     def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The product over `dim` (an axis, several, or None for all); bools and integers of 8 and 16 bits give int32, no elements 1. Shape as of sum.
+        """The product over `dim` (an axis, several, or None for all); bools and integers of 8 and 16 bits give int32, no elements 1. Shape: as in
+        sum.
 
         >>> sg.tensor([[2, 3], [4, 5]]).prod(1)
         tensor([ 6, 20])
@@ -297,7 +299,7 @@ class ReduceTensor(MemoryTensor):
         return _totals(_summable(self, dtype), lambda x: _reduce(ReduceProd, x, dim, keepdim, "prod"))
 
     def count_nonzero(self, dim: int | Sequence[int] | None = None) -> Self:
-        """How many elements over `dim` (an axis, several, or None for all) are not 0, int32.
+        """The number of non-zero elements over `dim` (an axis, several, or None for all), int32.
 
         >>> sg.tensor([[0, 1], [2, 3]]).count_nonzero(1)
         tensor([1, 2])
@@ -313,7 +315,7 @@ class ReduceTensor(MemoryTensor):
         return where(self.isnan(), 0, self).to(dtype=self.dtype).sum(dim, keepdim, dtype=dtype)
 
     def nanmean(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Self:
-        """The mean over `dim` (an axis, several, or None for all) of what is not NaN; NaN where nothing is.
+        """The mean over `dim` (an axis, several, or None for all), ignoring NaN; NaN if all elements are NaN.
 
         >>> sg.tensor([1.0, math.nan, 3.0]).nanmean()
         tensor(2.)
@@ -393,7 +395,7 @@ def _without(x: T, axes: Sequence[int]) -> T:
 
 
 def _cast(x: TensorBase, dtype: Any) -> Node:
-    """x in the dtype that is asked for. Raises DTypeError for one that the device lacks."""
+    """x in the requested dtype. Raises DTypeError for one that the device lacks."""
     kind = parse_dtype(dtype)
     check_storable(kind, x._node.device)
     return cast(x._node, kind)
@@ -406,10 +408,10 @@ def _summable(x: ReduceTensor, dtype: Any) -> Node:
 
 
 def _totals(node: Node, total: Callable[[Node], Any]) -> Any:
-    """Sums or products of integers of 32 bits; one that does not fit raises a DTypeError: at the read, and not silently.
+    """Sums or products of 32-bit integers; one that overflows raises a DTypeError at the read, instead of wrapping silently.
 
-    An integer that wraps is off by a multiple of 2**32: the same of floats, next to it, tells. It would miss one, or see
-    one where there is none, only if rounding came to 2**31: for 2**24 numbers of that size that cancel.
+    An integer that wraps is off by a multiple of 2**32, which a comparison with the same computation in floats shows. The comparison is
+    wrong only if the floats' rounding error reaches 2**31: for 2**24 numbers of that size that cancel.
     """
     found = total(node)
     bits = 64 if node.dtype is int64 and node.device == "cpu" else 32
@@ -421,7 +423,7 @@ def _totals(node: Node, total: Callable[[Node], Any]) -> Any:
 
 
 def _largest(node: Node) -> float:
-    """A bound of |x|: of masks and bytes, whose counts are what integers are mostly summed for."""
+    """A bound of |x| for masks and bytes, of which most integer sums consist."""
     while isinstance(node.primitive, v.View):
         (node,) = node.inputs
     known = {0: 1, 1: max(map(abs, node.dtype.range)) if node.dtype.is_small and node.dtype is not bool_ else math.inf}

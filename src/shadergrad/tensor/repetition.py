@@ -1,4 +1,4 @@
-"""Methods that repeat, flip, pad and take windows of elements."""
+"""Methods that repeat, flip and pad elements, and extract windows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .shape import ShapeTensor
 
 
 class RepeatTensor(ShapeTensor):
-    """Methods that repeat, flip, pad and take windows of elements."""
+    """Methods that repeat, flip and pad elements, and extract windows."""
 
     __slots__ = ()
 
     def expand(self, *sizes: Any) -> Self:
-        """Axes of size 1 repeated to `sizes`, and new ones before; -1 keeps a size. Nothing is copied.
+        """Axes of size 1 repeated to `sizes`, and new leading axes; -1 keeps a size. Nothing is copied.
 
-        Raises ShapeError where an axis has neither size 1 nor the one asked for.
+        Raises ShapeError if an axis has neither size 1 nor the requested size.
 
         >>> sg.tensor([[1], [2]]).expand(-1, 3)
         tensor([[1, 1, 1],
@@ -103,10 +103,10 @@ class RepeatTensor(ShapeTensor):
         return self.flip(0)
 
     def pad(self, padding: Sequence[int], value: float = 0.0) -> Self:
-        """With `value` added around it: padding holds (before, after) pairs from the last axis backwards; negative
-        amounts cut.
+        """Padded with `value`: padding holds (before, after) pairs from the last axis backwards; negative
+        amounts crop.
 
-        Raises ShapeError for half a pair, more pairs than axes, or where more is cut than there is. Other modes:
+        Raises ShapeError for half a pair, more pairs than axes, or if more is cropped than there is. Other modes:
         nn.functional.pad.
 
         >>> sg.tensor([1, 2]).pad((1, 2), value=9)
@@ -134,7 +134,7 @@ class RepeatTensor(ShapeTensor):
         return wrap(make(v.Pad(lows, highs, (0,) * self.ndim, number), result._node))
 
     def repeat(self, *repeats: Any) -> Self:
-        """The tensor tiled so many times along every axis; extra counts come first. Raises ShapeError for fewer counts
+        """The tensor tiled that many times along every axis; extra counts are for new leading axes. Raises ShapeError for fewer counts
         than axes.
 
         >>> sg.tensor([1, 2]).repeat(2, 2)
@@ -152,7 +152,7 @@ class RepeatTensor(ShapeTensor):
         return spread._viewed(tuple(c * n for c, n in zip(counts, shape, strict=True)), "repeat")._copied()
 
     def tile(self, *dims: Any) -> Self:
-        """The tensor tiled so many times along the last axes; `repeat` with 1 for the counts that are missing in front.
+        """The tensor tiled that many times along the last axes; like `repeat`, with 1 for missing leading counts.
 
         >>> sg.tensor([[1, 2], [3, 4]]).tile(2)
         tensor([[1, 2, 1, 2],
@@ -162,10 +162,10 @@ class RepeatTensor(ShapeTensor):
         return self.repeat((1,) * max(0, self.ndim - len(counts)) + counts)
 
     def unfold(self, dimension: int, size: int, step: int) -> Self:
-        """Windows of `size` every `step` along an axis, which counts them; the elements of a window lie along a new
+        """Windows of `size` every `step` along an axis, which counts the windows; their elements are along a new
         last axis.
 
-        Raises ShapeError where the axis is shorter than a window, or step < 1.
+        Raises ShapeError if the axis is shorter than a window, or step < 1.
 
         >>> sg.arange(5).unfold(0, 3, 2)
         tensor([[0, 1, 2],

@@ -1,4 +1,4 @@
-"""Operations whose gradients are a function of tensors (primitives/joint.py): of several results, or of users' own rules."""
+"""Operations with a gradient rule over tensors (primitives/joint.py): operations of several results, and users' autograd functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ByFunction(Meeting):
 
 
 def meet(inputs: Sequence[TensorBase], backward: Any) -> Node:
-    """The node at which the gradients of an operation's results meet. inputs: at least one requires grad."""
+    """The node that collects the gradients of an operation's results. inputs: at least one requires grad."""
     return make(ByFunction(backward), *(x._node for x in inputs))
 
 
@@ -41,10 +41,10 @@ def result(value: TensorBase, meeting: Node, position: int) -> Node:
 def joint(
     inputs: Sequence[TensorBase], values: Sequence[TensorBase], backward: Callable[[Gradients], Gradients]
 ) -> list[Any]:
-    """`values` as the results of an operation on `inputs` whose gradients are `backward`.
+    """`values` as the results of an operation on `inputs` whose gradient rule is `backward`.
 
     inputs: tensors that require grad, at least one; values: tensors without history.
-    backward takes the gradients of the values (None where no one asked) and gives those of the inputs.
+    backward takes the gradients of the values (None if there is none) and returns those of the inputs.
     """
 
     def by_position(grads: dict[int, TensorBase], _: Node) -> list[Node | None]:

@@ -1,4 +1,4 @@
-"""Methods that run along an axis: running extrema and log-sums, integrals by trapezoids."""
+"""Methods that scan along an axis: cumulative extrema and log-sums, integrals by the trapezoidal rule."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .reduce import ValuesAndIndices
 
 
 class ScanTensor(DividedTensor):
-    """Methods that run along an axis: running extrema and log-sums, integrals by trapezoids."""
+    """Scans along an axis: cumulative extrema and log-sums, integrals by the trapezoidal rule."""
 
     __slots__ = ()
 
     def cummax(self, dim: int) -> ValuesAndIndices[Self]:
-        """(values, indices): the largest of the first 1, 2, … elements along `dim`, and where it last occurred, int32.
+        """(values, indices): the cumulative maximum along `dim`, and its last position so far, int32.
 
         NaN counts as largest. By doubling (Hillis and Steele, "Data parallel algorithms", 1986).
 
@@ -35,7 +35,7 @@ class ScanTensor(DividedTensor):
         return _running_extremum(self, dim, "maximum", "cummax")
 
     def cummin(self, dim: int) -> ValuesAndIndices[Self]:
-        """(values, indices): the smallest of the first 1, 2, … elements along `dim`, and where it last occurred, int32.
+        """(values, indices): the cumulative minimum along `dim`, and its last position so far, int32.
 
         NaN counts as smallest.
 
@@ -46,7 +46,7 @@ class ScanTensor(DividedTensor):
         return _running_extremum(self, dim, "minimum", "cummin")
 
     def logcumsumexp(self, dim: int) -> Self:
-        """log of the running sum of exp(x) along `dim`, without overflow. Integers give float32.
+        """The logarithm of the cumulative sum of exp(x) along `dim`, without overflow. Integers give float32.
 
         >>> sg.tensor([0.0, 0.0, 0.0]).logcumsumexp(0)
         tensor([0.    , 0.6931, 1.0986])
@@ -64,9 +64,9 @@ class ScanTensor(DividedTensor):
         return x
 
     def trapezoid(self, x: ScanTensor | None = None, *, dx: Number | None = None, dim: int = -1) -> Self:
-        """The integral along `dim` by trapezoids: over the places `x`, or over steps of `dx`, 1 by default.
+        """The integral along `dim` by the trapezoidal rule: over the coordinates `x`, or with spacing `dx`, 1 by default.
 
-        Raises ShapeError where `x` does not fit the axis, or both are given.
+        Raises ShapeError if `x` does not fit the axis, or both are given.
 
         >>> sg.tensor([1.0, 5.0, 10.0]).trapezoid()
         tensor(10.5)
@@ -74,7 +74,7 @@ class ScanTensor(DividedTensor):
         return _trapezoids(self, x, dx, dim, "trapezoid").sum(dim)
 
     def cumulative_trapezoid(self, x: ScanTensor | None = None, *, dx: Number | None = None, dim: int = -1) -> Self:
-        """The running integral along `dim` by trapezoids, one element shorter; arguments as trapezoid's.
+        """The cumulative integral along `dim` by the trapezoidal rule, one element shorter; arguments as in trapezoid.
 
         >>> sg.tensor([1.0, 5.0, 10.0]).cumulative_trapezoid()
         tensor([ 3. , 10.5])
@@ -83,7 +83,7 @@ class ScanTensor(DividedTensor):
 
 
 def _shifted(x: Any, axis: int, distance: int, fill: Number) -> Any:
-    """x moved on by `distance` along an axis, with `fill` in front."""
+    """x shifted by `distance` along an axis, with `fill` in front."""
     low = tuple(distance if a == axis else 0 for a in range(x.ndim))
     none = (0,) * x.ndim
     padded = make(v.Pad(low, none, none, fill), x._node)

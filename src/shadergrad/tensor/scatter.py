@@ -1,4 +1,4 @@
-"""Methods that write to positions that are data: scattered reductions, parts replaced, diagonals filled."""
+"""Methods that write at positions given by tensors: scatter reductions, replaced parts, filled diagonals."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ T = TypeVar("T", bound="ScatterTensor")
 
 
 class ScatterTensor(IndexTensor):
-    """Methods that write to positions that are data: scattered reductions, parts replaced, diagonals filled."""
+    """Methods that write at positions given by tensors: scatter reductions, replaced parts, filled diagonals."""
 
     __slots__ = ()
 
     def scatter_reduce(
         self, dim: int, index: ScatterTensor, src: ScatterTensor, reduce: str, *, include_self: bool = True
     ) -> Self:
-        """self with the reduction of all src[..., j, ...] that go to position index[..., j, ...] along `dim`.
+        """self with the reduction of all src[..., j, ...] at position index[..., j, ...] along `dim`.
 
-        reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. include_self: whether self takes part where something goes; what
-        nothing goes to stays. index: as scatter_add's. Raises ShapeError for another reduction, and as scatter_add.
+        reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. include_self: whether self's element takes part in a reduction; elements
+        without a source stay. index: as in scatter_add. Raises ShapeError for another reduction, and as scatter_add.
 
         >>> x, index = sg.tensor([1.0, 2.0, 3.0]), sg.tensor([0, 0, 2])
         >>> x.scatter_reduce(0, index, sg.tensor([5.0, 7.0, 1.0]), "amax")
@@ -75,7 +75,7 @@ class ScatterTensor(IndexTensor):
     ) -> Self:
         """scatter_reduce of whole slices: those of `source` at positions `index`, integers (k,), along `dim`.
 
-        reduce: 'prod', 'mean', 'amax' or 'amin'. Raises ShapeError for another one, and where the shapes do not fit.
+        reduce: 'prod', 'mean', 'amax' or 'amin'. Raises ShapeError for another one, and if the shapes do not fit.
 
         >>> x = sg.tensor([[1.0], [2.0]])
         >>> x.index_reduce(0, sg.tensor([0, 0]), sg.tensor([[5.0], [7.0]]), "prod")
@@ -90,7 +90,7 @@ class ScatterTensor(IndexTensor):
     def index_copy(self, dim: int, index: ScatterTensor, source: ScatterTensor) -> Self:
         """self with the slices of `source` at positions `index`, integers (k,), along `dim`.
 
-        Raises ShapeError where the shapes do not fit, DTypeError where the dtypes differ.
+        Raises ShapeError if the shapes do not fit, DTypeError if the dtypes differ.
 
         >>> x = sg.zeros(3, 2)
         >>> x.index_copy(0, sg.tensor([2]), sg.tensor([[1.0, 2.0]]))
@@ -105,10 +105,10 @@ class ScatterTensor(IndexTensor):
         return self.scatter(dim, _slices("index_copy", self, dim, index, source), source)
 
     def index_put(self, indices: Sequence[ScatterTensor], values: ScatterTensor, accumulate: bool = False) -> Self:
-        """self with `values` at self[indices], which they are broadcast to; accumulate adds them. Bool indices are read.
+        """self with `values`, broadcast, at self[indices]; accumulate adds them. Bool indices are read.
 
-        Of several values for one place the last one stays (PyTorch: any), unless they are added. Raises DTypeError where
-        the dtypes differ, unless one number goes where a single mask holds, ShapeError or IndexRangeError where shapes or positions do not fit.
+        Of several values for one position the last one stays (PyTorch: any), unless they are added. Raises DTypeError if
+        the dtypes differ, except for one number at the places of a single mask; ShapeError or IndexRangeError if shapes or positions do not fit.
 
         >>> x = sg.zeros(3)
         >>> x.index_put((sg.tensor([0, 0]),), sg.tensor([1.0, 2.0]), accumulate=True)
@@ -122,9 +122,9 @@ class ScatterTensor(IndexTensor):
         return _placed(self, places, values.expand(*places.shape), accumulate)
 
     def put(self, index: ScatterTensor, source: ScatterTensor, accumulate: bool = False) -> Self:
-        """self with the elements of `source` at positions `index` of the elements in row-major order; accumulate adds them.
+        """self with the elements of `source` at row-major positions `index`; accumulate adds them.
 
-        Negative positions count from the end. Raises DTypeError where the dtypes differ, ShapeError where `index` and
+        Negative positions count from the end. Raises DTypeError if the dtypes differ, ShapeError if `index` and
         `source` have different numbers of elements.
 
         >>> x = sg.zeros(2, 2)
@@ -145,7 +145,7 @@ class ScatterTensor(IndexTensor):
         return _placed(self, wrapped(index, self.numel(), IN_SCATTER), source.reshape(index.shape), accumulate)
 
     def take(self, index: ScatterTensor) -> Self:
-        """The elements at positions `index` of the elements in row-major order, of the shape of `index`.
+        """The elements at row-major positions `index`, of the shape of `index`.
 
         Negative positions count from the end. Raises DTypeError for an index that is not of integers.
 
@@ -192,9 +192,9 @@ class ScatterTensor(IndexTensor):
         return _replaced("diagonal_scatter", self, _numbers(self).diagonal(offset, dim1, dim2), src)
 
     def fill_diagonal_(self, fill_value: Number, wrap: bool = False) -> Self:
-        """Put a number into the main diagonal, where all indices are equal. In place; gives self.
+        """Set the main diagonal, where all indices are equal, to a number. In place; returns self.
 
-        wrap: of a tall matrix, begin anew below the square. Raises ShapeError for fewer than two axes, and for more of
+        wrap: in a tall matrix, start again below the square. Raises ShapeError for fewer than two axes, and for more of
         different sizes.
 
         >>> sg.zeros(2, 3).fill_diagonal_(5)
@@ -258,9 +258,9 @@ class ScatterTensor(IndexTensor):
         return self.nonzero()
 
     def bincount(self, weights: ScatterTensor | None = None, minlength: int = 0) -> Self:
-        """How often each value from 0 on occurs in a vector of integers, int32, or the sums of its `weights`, floating.
+        """The number of occurrences of each value from 0 on in a vector of integers, int32, or the sums of its `weights`, floating.
 
-        As long as the largest value and one, or minlength. Reads self. Raises DTypeError for bools, complex numbers, uint16 and
+        The length is the largest value plus one, or minlength. Reads self. Raises DTypeError for bools, complex numbers, uint16 and
         uint32, ShapeError for floats, negative values and other shapes.
 
         >>> sg.tensor([0, 2, 2]).bincount()
@@ -288,8 +288,8 @@ class ScatterTensor(IndexTensor):
     ) -> Self:
         """Every element `repeats` times in a row along `dim`; by default of the flattened tensor.
 
-        repeats: a number, or integers, one for each element along the axis, which are read. output_size: the size that
-        the axis gets; nothing is saved by telling it. Raises ShapeError for negative or too few repeats.
+        repeats: a number, or integers, one for each element along the axis, which are read. output_size: the resulting size of
+        the axis, which saves nothing. Raises ShapeError for negative or too few repeats.
 
         >>> sg.tensor([1, 2]).repeat_interleave(2)
         tensor([1, 1, 2, 2])
@@ -385,7 +385,7 @@ def _summed(x: T, axis: int, index: Any, source: Any, include_self: bool, mean: 
 
 
 def _reduced(x: T, axis: int, index: Any, source: Any, reduce: str, include_self: bool) -> T:
-    """A product or an extremum, with the gradient that PyTorch gives."""
+    """A product or an extremum, with PyTorch's gradient."""
     plain, values = x.detach(), source.detach()
     found = _value(plain, axis, index, values, reduce, include_self)
     if not (mode.grad and (x.requires_grad or source.requires_grad)):
@@ -423,7 +423,7 @@ def _value(x: Any, axis: int, index: Any, source: Any, reduce: str, include_self
 
 
 def _extremum_gradients(g: Any, x: Any, axis: int, index: Any, source: Any, found: Any, *_: Any) -> tuple[Any, Any]:
-    """Those that tie share it."""
+    """Ties share the gradient."""
     mine, its = (x == found).to(dtype=g.dtype), (source == found.gather(axis, index)).to(dtype=g.dtype)
     share = g / mine.scatter_add(axis, index, its).clamp(min=1)
     return mine * share, its * share.gather(axis, index)
@@ -432,7 +432,7 @@ def _extremum_gradients(g: Any, x: Any, axis: int, index: Any, source: Any, foun
 def _product_gradients(
     g: Any, x: Any, axis: int, index: Any, source: Any, found: Any, reduce: str, include_self: bool
 ) -> tuple[Any, Any]:
-    """The product of the others; a single zero among those of a place is left out of it."""
+    """The product of the others; if exactly one element at a position is zero, its gradient is the product without it."""
     safe = where(x == 0, 1.0, x)
     dx = g * _reduced(safe, axis, index, source, reduce, include_self) / safe
     zero = source == 0

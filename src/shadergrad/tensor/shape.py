@@ -20,16 +20,16 @@ from .strides import row_major, strides_of_view
 
 
 class ShapeTensor(NumericTensor):
-    """Methods that give a tensor another shape or another order of its axes."""
+    """Methods that change the shape or the order of axes."""
 
     __slots__ = ()
 
     def reshape(self, *shape: Any) -> Self:
-        """The same elements, row by row, in another shape, given as sizes or a sequence; one size may be -1: what the
-        others leave.
+        """The same elements in row-major order in another shape, given as sizes or a sequence; one size may be -1, which is
+        inferred.
 
-        A view where the elements lie so in memory, else a copy, as in PyTorch. Raises ShapeError where the sizes do not
-        multiply to the number of elements.
+        A view if the memory layout permits it, else a copy, as in PyTorch. Raises ShapeError if the product of the sizes is not
+        the number of elements.
 
         >>> sg.arange(6).reshape(2, -1)
         tensor([[0, 1, 2],
@@ -42,11 +42,11 @@ class ShapeTensor(NumericTensor):
         return found._copied()
 
     def view(self, *shape: Any, **options: Any) -> Self:
-        """The same elements in another shape, as `reshape`, and always a view: no strides stand in its way. Of a dtype, the
-        same memory read as that, without history: on a GPU for dtypes of equally many bits, on cpu for all.
+        """The same elements in another shape, as `reshape`, but always a view, whatever the strides. With a dtype, the
+        same memory read as that dtype, without history: on a GPU for dtypes of equally many bits, on cpu for all.
 
-        Larger or smaller elements make the last axis shorter or longer. Raises ShapeError where the sizes do not multiply to
-        the number of elements, or the last axis does not lie in one run; DTypeError where the device cannot read the dtype.
+        Larger or smaller elements make the last axis shorter or longer. Raises ShapeError if the product of the sizes is not
+        the number of elements, or if the last axis is not contiguous; DTypeError if the device cannot read the dtype.
 
         >>> x = sg.arange(4)
         >>> x.view(2, 2)[0].zero_()
@@ -87,7 +87,7 @@ class ShapeTensor(NumericTensor):
         return self._view(lambda x: build.reshape(x, tuple(sizes)))
 
     def reshape_as(self, other: ShapeTensor) -> Self:
-        """The same elements in the shape of `other`. Raises ShapeError where that has another number of elements.
+        """The same elements in the shape of `other`. Raises ShapeError if that has another number of elements.
 
         >>> sg.arange(4).reshape_as(sg.zeros(2, 2))
         tensor([[0, 1],
@@ -105,9 +105,9 @@ class ShapeTensor(NumericTensor):
         return self.view(other.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
-        """The axes from start_dim to end_dim as one; of a tensor of shape (), one of shape (1,).
+        """The axes from start_dim to end_dim as one; a tensor of shape () becomes one of shape (1,).
 
-        Raises IndexRangeError for an axis that is not there, ShapeError where start_dim comes after end_dim.
+        Raises IndexRangeError for an axis that does not exist, ShapeError if start_dim comes after end_dim.
 
         >>> sg.zeros(2, 3, 4).flatten(1).shape
         shadergrad.Size([2, 12])
@@ -122,7 +122,7 @@ class ShapeTensor(NumericTensor):
         return self.reshape(*self.shape[:start], math.prod(self.shape[start : end + 1]), *self.shape[end + 1 :])
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
-        """One axis as several, of `sizes`, one of which may be -1. Raises ShapeError where they do not multiply to its
+        """One axis split into several, of `sizes`, one of which may be -1. Raises ShapeError if their product is not its
         size.
 
         >>> sg.zeros(2, 12).unflatten(1, (3, -1)).shape
@@ -144,7 +144,7 @@ class ShapeTensor(NumericTensor):
         return self.view(*shape[:axis], *wanted, *shape[axis + 1 :])
 
     def ravel(self) -> Self:
-        """All elements along one axis, row by row.
+        """All elements along one axis, in row-major order.
 
         >>> sg.tensor([[1, 2], [3, 4]]).ravel()
         tensor([1, 2, 3, 4])
@@ -152,7 +152,7 @@ class ShapeTensor(NumericTensor):
         return self.contiguous().view(-1)
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
-        """Without axes of size 1: all, or those of `dim` (an axis or several) that have size 1.
+        """Without axes of size 1: all of them, or those among `dim` (an axis or several).
 
         >>> sg.zeros(1, 3, 1).squeeze().shape
         shadergrad.Size([3])
@@ -173,7 +173,7 @@ class ShapeTensor(NumericTensor):
         return self.view(*self.shape[:at], 1, *self.shape[at:])
 
     def _turned_into(self, view: Self, what: str) -> Self:
-        """Show henceforth what a view of this tensor shows."""
+        """Become a view of this tensor."""
         if mode.grad and self.is_leaf and self.requires_grad:
             raise AutogradError(
                 f"a leaf Variable that requires grad is being used in an in-place operation ({what}). Hint: do it under sg.no_grad()."
@@ -192,7 +192,7 @@ class ShapeTensor(NumericTensor):
         return self
 
     def squeeze_(self, dim: int | Sequence[int] | None = None) -> Self:
-        """`squeeze`, in place: the tensor loses axes of size 1, and is returned. Raises AutogradError for a leaf that
+        """`squeeze`, in place; returns the tensor. Raises AutogradError for a leaf that
         requires grad.
 
         >>> x = sg.zeros(1, 3)
@@ -202,7 +202,7 @@ class ShapeTensor(NumericTensor):
         return self._turned_into(self.squeeze(dim), "squeeze_")
 
     def unsqueeze_(self, dim: int) -> Self:
-        """`unsqueeze`, in place: the tensor gets an axis of size 1, and is returned. Raises AutogradError for a leaf that
+        """`unsqueeze`, in place; returns the tensor. Raises AutogradError for a leaf that
         requires grad.
 
         >>> x = sg.zeros(3)
@@ -212,7 +212,7 @@ class ShapeTensor(NumericTensor):
         return self._turned_into(self.unsqueeze(dim), "unsqueeze_")
 
     def transpose_(self, dim0: int, dim1: int) -> Self:
-        """`transpose`, in place: two axes of the tensor change places, and it is returned. Raises AutogradError for a leaf
+        """`transpose`, in place; returns the tensor. Raises AutogradError for a leaf
         that requires grad.
 
         >>> x = sg.zeros(2, 3)
@@ -222,7 +222,7 @@ class ShapeTensor(NumericTensor):
         return self._turned_into(self.transpose(dim0, dim1), "transpose_")
 
     def t_(self) -> Self:
-        """`t`, in place: the tensor becomes its transpose, and is returned. Raises AutogradError for a leaf that requires
+        """`t`, in place; returns the tensor. Raises AutogradError for a leaf that requires
         grad.
 
         >>> x = sg.zeros(2, 3)
@@ -245,7 +245,7 @@ class ShapeTensor(NumericTensor):
         return self._view(lambda x: build.permute(x, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
-        """With two axes exchanged. Raises IndexRangeError for an axis that is not there.
+        """With two axes swapped. Raises IndexRangeError for an axis that does not exist.
 
         >>> x = sg.tensor([[1, 2], [3, 4]])
         >>> x.transpose(0, 1)
@@ -260,7 +260,7 @@ class ShapeTensor(NumericTensor):
         return self._view(lambda x: build.permute(x, tuple(axes)))
 
     def t(self) -> Self:
-        """The transpose of a matrix; a vector or a tensor of shape () is given as it is. Raises ShapeError for more
+        """The transpose of a matrix; a vector or a 0-d tensor is returned as it is. Raises ShapeError for more
         than 2 axes.
 
         >>> sg.tensor([[1, 2], [3, 4]]).t()
@@ -324,8 +324,8 @@ class ShapeTensor(NumericTensor):
         return self.transpose(-2, -1) if self.ndim else self
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """With the axes `source` at the places `destination`, the others in order. Raises IndexRangeError for an axis
-        that is not there.
+        """With the axes `source` moved to the positions `destination`, the others in order. Raises IndexRangeError for an axis
+        that does not exist.
 
         >>> x = sg.zeros(2, 3, 4)
         >>> x.movedim(0, -1).shape

@@ -1,9 +1,9 @@
-"""How a tensor comes to share memory, sees a part of it, and is alone again.
+"""Views and aliases: how a tensor comes to share memory with others, and when it stops sharing.
 
-In: a tensor and a path of views. Out: a tensor that sees that part, with the history of the first (`_view`) or one of its own
-(`_alias`). storage.py says what is shared. Nothing is shared until someone asks: a tensor that no view or alias was made
-of holds its node alone. References tell when that is so again (`_share_no_more`, `_keep_memory_private`): a variable more in
-these two changes the count, which tests/memory and tests/device/test_storages.py notice.
+In: a tensor and a path of views. Out: a tensor over that part, with the history of the first (`_view`) or its own (`_alias`).
+storage.py describes the shared objects. A tensor without views and aliases owns its node alone. Reference counts tell when this is so
+again (`_share_no_more`, `_keep_memory_private`): another local variable in these two functions changes the count, which tests/memory
+and tests/device/test_storages.py detect.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .succession import renamed, succeeding, without_history
 
 
 class SharedTensor(DescribedTensor):
-    """A tensor whose memory others may share."""
+    """A tensor that may share memory with others."""
 
     __slots__ = ()
 
     def _share(self) -> Base:
-        """What this tensor and its views and aliases are parts of."""
+        """The base of which this tensor and its views and aliases are parts."""
         shared = self._shared
         if shared is None:
             node = self._current
@@ -50,7 +50,7 @@ class SharedTensor(DescribedTensor):
         return shared
 
     def _seen_through(self, shared: Base, path: Path, node: Node, seen: int | None = None) -> Self:
-        """A tensor that sees a base through a path, where it is `node` now, or was in the storage's version `seen`."""
+        """A tensor over a base through a path, with `node` as its present value, or as its value in the storage's version `seen`."""
         result = object.__new__(Handle._class)
         result._begin(node, shared, path, shared.storage.version if seen is None else seen)
         if node.owner is None:
@@ -59,7 +59,7 @@ class SharedTensor(DescribedTensor):
         return result
 
     def _view(self, show: Callable[[Node], Node]) -> Self:
-        """A view of this tensor: `show` makes its value of this tensor's, by views alone."""
+        """A view of this tensor: `show` computes its value from this tensor's, by views alone."""
         shared = self._share()
         seen = shared.storage.version  # before the value, which another thread may write: then it is looked at again
         mine = self._node
@@ -74,7 +74,7 @@ class SharedTensor(DescribedTensor):
         return self._seen_through(shared, path, node, seen)
 
     def _seen_along(self, path: Path, is_alias: bool) -> Self:
-        """A view through a path, without history. is_alias: also where this tensor gets one later."""
+        """A view through a path, without history. is_alias: it stays without, even if this tensor gets one later."""
         node = self._node
         with grad_mode(False):
             seen = follow(path, without_history(node))
@@ -83,7 +83,7 @@ class SharedTensor(DescribedTensor):
         return self._seen_through(self._share(), (*self._path, *path), seen)
 
     def _alias(self, path: Path, node: Node, ambiguous: bool = False) -> Self:
-        """A tensor with a history of its own, and that a new one, which shares what `path` shows of this one's base."""
+        """A tensor with a new history of its own, which shares the part of this one's base that `path` selects."""
         shared = self._share()
         base = Base(shared.storage, (*shared.path, *path), node, self, ambiguous)
         node = base.node = self._apart(base, node)
@@ -92,8 +92,9 @@ class SharedTensor(DescribedTensor):
         return result
 
     def _apart(self, base: Base, node: Node) -> Node:
-        """`node`, the value of an alias of this tensor, as that of the alias's own base: it stays someone's when this tensor is
-        gone. In a capture it stays this tensor's, which was there before."""
+        """`node`, the value of an alias of this tensor, as the value of the alias's own base, so that it has an owner when this tensor is
+        gone. In a capture it stays this tensor's, which existed before.
+        """
         if node.requires_grad or current.trace is not None:
             return node
         if node is self._current:
@@ -104,21 +105,21 @@ class SharedTensor(DescribedTensor):
         return node
 
     def _alias_of(self, other: SharedTensor) -> None:
-        """Be, from the beginning, a tensor that shares what `other` sees, without its history."""
+        """Begin as a tensor that shares the memory of `other`, without its history."""
         node = without_history(other._node)
         self._begin(node)
         self._join(other, node)
 
     def _cell(self) -> Any:
-        """What holds the value: the storage where the tensor shows all of it, else the tensor."""
+        """The owner of the value: the storage if the tensor shows all of it, else the tensor."""
         shared = self._shared
         return self if shared is None or shared.path or self._path else shared.storage
 
     def _keep_memory_private(self) -> bool:
-        """Before the memory of the value is overwritten: see to it that no one else has it. The others keep it, this
-        tensor, which shows all of what it shares, goes on with a copy. Whether that was needed.
+        """Call this before the memory of the value is overwritten: it ensures that nobody else has it. Others keep the memory, and this
+        tensor, which shows all of it, continues with a copy. Returns whether a copy was needed.
 
-        References tell: to the node of the value, and to its memory. One too many costs a copy, and nothing else.
+        Reference counts of the value's node and of its memory tell. A count that is too high only costs a copy.
         """
         self._share_no_more()
         shared = self._shared
@@ -145,7 +146,7 @@ class SharedTensor(DescribedTensor):
         return True
 
     def _share_no_more(self) -> bool:
-        """Be alone again, where all that shared the value is gone. Whether the tensor shares nothing."""
+        """Stop sharing if all tensors that shared the value are gone. Returns whether the tensor shares nothing."""
         shared = self._shared
         if shared is None:
             return True
@@ -178,21 +179,22 @@ class SharedTensor(DescribedTensor):
 
     @property
     def _exchanged(self) -> tuple[Any, ...]:
-        """How often the memory was exchanged, and for what; 0 times for what is alone with it: to that only the kind of memory
-        makes a difference."""
+        """How often the memory was replaced, and by what; 0 times if the tensor shares it with none, for which only the kind of memory
+        matters.
+        """
         times = 0 if not self._rebound or self._share_no_more() else self._rebound
         node = self._current
         return times, node.shape, node.dtype, node.device
 
     def _was_overwritten(self) -> None:
-        """The memory of the value holds another one now: who shares it derives what it sees anew."""
+        """The memory of the value has new contents: tensors that share it must derive their values again."""
         shared = self._shared
         if shared is not None:
             self._seen = shared.version = shared.storage.version = new_version()
 
     @staticmethod
     def _all_of(storage: Storage) -> Any:
-        """A tensor that shows all of a storage: the one that it knows, if that still does."""
+        """A tensor over all of a storage: the one that it references, if that still is."""
         first = storage.tensor()
         if first is not None and first._cell() is storage:
             return first
@@ -203,7 +205,7 @@ class SharedTensor(DescribedTensor):
         return result
 
     def _join(self, other: SharedTensor, node: Node) -> Base:
-        """See henceforth what `other` sees, with a history of one's own; `node` is the value now. The new base."""
+        """Share the memory of `other` from now on, with a separate history; `node` is the present value. Returns the new base."""
         shared = other._share()
         base = self._shared = Base(shared.storage, (*shared.path, *other._path), node, self)
         base.leaf = self._leaf
@@ -225,18 +227,18 @@ class SharedTensor(DescribedTensor):
             node.owner = weakref.ref(self)
 
     def _is_the_same_view(self, other: SharedTensor) -> bool:
-        """Whether both see the same elements of the same base."""
+        """Whether both show the same elements of the same base."""
         return self._shared is not None and self._shared is other._shared and self._path == other._path
 
     def _is_the_same_memory(self, other: SharedTensor) -> bool:
-        """Whether both see the same elements of the same storage, in the same order."""
+        """Whether both show the same elements of the same storage, in the same order."""
         mine, its = self._shared, other._shared
         if mine is None or its is None:
             return self is other
         return mine.storage is its.storage and (*mine.path, *self._path) == (*its.path, *other._path)
 
     def _strides(self) -> tuple[tuple[int, ...], int]:
-        """Elements from one to the next along every axis, and before the first, in what is shared."""
+        """The strides in elements along every axis, and the offset, in shared memory."""
         shared = self._shared
         if shared is None:
             return self._lies(self._serial, self._node.shape), 0
@@ -246,6 +248,6 @@ class SharedTensor(DescribedTensor):
 
     @staticmethod
     def _lies(origin: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The strides of what tensors share: row by row, but for arguments of a compiled step that lie otherwise."""
+        """The strides of the shared memory: row-major, except for arguments of a compiled step with another layout."""
         given = None if current.trace is None else current.trace.layouts.get(origin)
         return row_major(shape) if given is None else given

@@ -1,4 +1,4 @@
-"""Methods that take parts by slices, and diagonals."""
+"""Methods that select parts by slices, and diagonals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T", bound="SliceTensor")
 
 
 class SliceTensor(SubscriptTensor):
-    """Methods that take parts by slices, and diagonals."""
+    """Methods that select parts by slices, and diagonals."""
 
     __slots__ = ()
 
@@ -37,10 +37,10 @@ class SliceTensor(SubscriptTensor):
         return iter(self.unbind(0))
 
     def narrow(self, dim: int, start: int | SliceTensor, length: int) -> Self:
-        """`length` slices along `dim` from `start` on, a number or an integer tensor of shape (), which is read; a negative
+        """`length` slices along `dim` from `start` on, a number or a 0-d integer tensor, which is read; a negative
         start counts from the end.
 
-        Raises ShapeError where start + length exceeds the axis, or length is negative, IndexRangeError for a start
+        Raises ShapeError if start + length exceeds the axis, or length is negative, IndexRangeError for a start
         outside it.
 
         >>> sg.arange(6).narrow(0, 1, 3)
@@ -76,10 +76,9 @@ class SliceTensor(SubscriptTensor):
         return self[(slice(None),) * _axis_of(self, dim, "select")[0] + (index,)]
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """The slices along `dim`, without that axis. Their gradients are stacked once, not padded and added slice by
-        slice.
+        """The slices along `dim`, without that axis. The backward pass stacks their gradients once, instead of padding and adding each.
 
-        Raises ShapeError for a tensor without axes.
+        Raises ShapeError for a 0-d tensor.
 
         >>> a, b = sg.tensor([[1, 2], [3, 4]]).unbind()
         >>> b
@@ -96,7 +95,7 @@ class SliceTensor(SubscriptTensor):
         return views
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
-        """Parts along `dim`: of `split_size` each, the last one smaller, or of the sizes that a sequence lists.
+        """Parts along `dim`: of `split_size` each, the last one smaller, or of the sizes in a sequence.
 
         Raises ShapeError for a size that is not positive, or sizes that do not sum to the axis.
 
@@ -124,7 +123,7 @@ class SliceTensor(SubscriptTensor):
         return tuple(self.narrow(axis, int(a), k) for a, k in zip(starts, sizes, strict=True))
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
-        """`chunks` parts along `dim` of equal size, the last one smaller; fewer where the sizes do not give as many.
+        """`chunks` parts along `dim` of equal size, the last one smaller; fewer if the size does not permit as many.
 
         Raises ShapeError for chunks below 1.
 
@@ -137,7 +136,7 @@ class SliceTensor(SubscriptTensor):
         return self.split(max(1, -(-n // chunks)), dim)
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """Elements moved on by `shifts` along `dims`; those that fall off the end come in at the start.
+        """Elements shifted cyclically by `shifts` along `dims`.
 
         Without dims the tensor is rolled in row-major order. Raises ShapeError for shifts and dims of different
         numbers.
@@ -237,10 +236,9 @@ class SliceTensor(SubscriptTensor):
     def diff(
         self, n: int = 1, dim: int = -1, prepend: SliceTensor | None = None, append: SliceTensor | None = None
     ) -> Self:
-        """Differences of neighbours along `dim`, n times: the axis gets n smaller. Of bools: whether they differ.
+        """Differences of neighbours along `dim`, n times: the axis gets n smaller. For bools: whether they differ.
 
-        prepend, append: tensors that are joined to self along `dim` before. Raises ShapeError for a tensor without
-        axes.
+        prepend, append: tensors that are joined to self along `dim` first. Raises ShapeError for a 0-d tensor.
 
         >>> sg.tensor([1, 4, 9, 16]).diff()
         tensor([3, 5, 7])

@@ -1,13 +1,13 @@
-"""What tensors share: values that change in place.
+"""The objects that tensors share when they share memory.
 
-    Storage  the present value, without history; who holds it holds a version of it
-    Base     a tensor of its own for the tape, over all of a storage or a part: a leaf, a result, a detached alias
+    Storage  the present value, without history, and its version
+    Base     an independent tensor for autograd, over a whole storage or a part: a leaf, a result, a detached alias
     Tensor   a base seen through a path of views: rows, slices, transposes, other shapes (paths.py)
 
-Nodes never change; a write makes the next one. A tensor that writes through its path replaces its base's node by one
-in which that part is another, and so the storage's. All others see by the version that theirs is of an earlier value, and
-derive it again: a tensor from its base, a base from the storage. What nobody shares has none of this (handle.py). What becomes
-of histories meanwhile: succession.py.
+Nodes are immutable; a write makes a new node. A tensor that writes through its path replaces the node of its base by one in which that
+part is new, and then the storage's. All other tensors compare versions: an outdated tensor is derived again from its base, and an
+outdated base from the storage. A tensor that shares nothing has none of these objects (handle.py). succession.py describes the effect of
+writes on histories.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def new_version() -> int:
 class Storage:
     """A value that tensors share.
 
-    node: the present value. version: another number after every write. origin: the serial number of the tensor that
+    node: the present value. version: changes with every write. origin: the serial number of the tensor that
     was shared first. tensor: a weak reference to one that shows all of it.
     """
 
@@ -60,7 +60,7 @@ class Storage:
         return self.node is node
 
     def value(self) -> Node:
-        """The present value without history, as that of the storage: a leaf that shows it may leave it."""
+        """The present value without history, owned by the storage: a leaf that shows it may leave it."""
         value = without_history(self.node)
         if value is not self.node:
             value.owner = weakref.ref(self)
@@ -74,9 +74,9 @@ class Storage:
 
 
 class Leaf:
-    """Where the gradients of a leaf go: the nodes that stand for it on the tape know this, whatever values it has had.
+    """Identifies a leaf for the backward pass: the nodes that have stood for it in the graph reference this, whatever values it had.
 
-    tensor: the leaf, weakly; storage: what it shows all of, weakly, if it does.
+    tensor: the leaf, weakly; storage: the storage of which it shows all, weakly, if it does.
     """
 
     __slots__ = ("__weakref__", "storage", "tensor")
@@ -92,11 +92,11 @@ class Leaf:
 
 
 class Base:
-    """What differentiable views are views of: all of a storage, or what a path shows of it, with a history of its own.
+    """The base of differentiable views: all of a storage, or the part that a path selects, with its own history.
 
     node: the value with its history, as of `version` of the storage. tensor: the one that was made with it, weakly.
-    leaf: that of the tensor, if it is one. ambiguous: made under no_grad of a tensor that requires grad, so that what is
-    written with gradients recorded has no place on the tape.
+    leaf: that of the tensor, if it is one. ambiguous: made under no_grad from a tensor that requires grad, so that a write
+    with recorded gradients is refused.
     """
 
     __slots__ = ("__weakref__", "ambiguous", "leaf", "node", "path", "storage", "tensor", "version")
@@ -111,7 +111,7 @@ class Base:
         self.leaf: Leaf | None = None
 
     def _holds(self, node: Node) -> bool:
-        """Whether a node is the value, as of the version that was seen last."""
+        """Whether a node is the value, in the version that was seen last."""
         return self.node is node
 
     def current(self) -> Node:
@@ -132,7 +132,7 @@ class Base:
         self.version = self.storage.version
 
     def own(self, node: Node) -> None:
-        """Say of a node that it is the value of this base; all of the storage, and a leaf, may outlive it."""
+        """Mark a node as the value of this base; the storage, and a leaf, may outlive it."""
         if is_kind(node, Variable):
             if self.leaf is None:
                 self.leaf = Leaf(self.tensor)
@@ -142,7 +142,7 @@ class Base:
             node.owner = weakref.ref(self if self.path else self.storage)
 
     def write(self, path: Path, node: Node) -> None:
-        """Let what `path` shows of the base be `node`."""
+        """Replace the part of the base that `path` selects by `node`."""
         before = self.current()
         storage = self.storage
         if current.trace is not None:

@@ -1,6 +1,7 @@
-"""The memory behind tensors, as programs of PyTorch's see it: a row of bytes, or of elements of one dtype.
+"""PyTorch's storage objects: the memory of tensors as a sequence of bytes, or of elements of one dtype.
 
-A handle holds the tensor that it was asked of, and so the memory. What it writes all tensors see that share it.
+A storage object references the tensor that it was requested from, which keeps the memory alive. All tensors that share the memory see
+its writes.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from ..errors import ArgumentError, ArgumentTypeError, DTypeError, IndexRangeErr
 
 @dataclass(frozen=True)
 class StorageHandle:
-    """Memory as bytes: whether two tensors share it, its size, and copies of its bytes."""
+    """Memory as bytes: for comparing identity, its size, and copies of its bytes."""
 
     origin: int
     nbytes_: int
     shown_by: Any = field(default=None, repr=False, compare=False)
 
     def data_ptr(self) -> int:
-        """A number that is equal for tensors that share their memory, and different for others. No address.
+        """A number that is equal for tensors that share their memory, and different for others. It is not an address.
 
         >>> x = sg.zeros(2)
         >>> x.untyped_storage().data_ptr() == x.data.untyped_storage().data_ptr()
@@ -52,7 +53,7 @@ class StorageHandle:
 
     @property
     def device(self) -> Any:
-        """Where the memory lies."""
+        """The device of the memory."""
         return self.asked_of().device
 
     def tolist(self) -> list[int]:
@@ -70,7 +71,7 @@ class StorageHandle:
         return iter(self.tolist())
 
     def asked_of(self) -> Any:
-        """The tensor that it was asked of, for `set_`. Raises ArgumentError where that shows other memory now."""
+        """The tensor from which it was requested, for `set_`. Raises ArgumentError if that refers to other memory now."""
         found = self.shown_by
         if found is None or found.untyped_storage().origin != self.origin:
             raise ArgumentError("the tensor that this storage was asked of shows other memory now. Hint: ask it again.")
@@ -78,7 +79,7 @@ class StorageHandle:
 
 
 class TypedStorage:
-    """Memory as a row of elements of one dtype, which can be read and written.
+    """Memory as a sequence of elements of one dtype, which can be read and written.
 
     >>> x = sg.zeros(2, 2)
     >>> x.storage()[3] = 5
@@ -102,7 +103,7 @@ class TypedStorage:
         return self._untyped_storage
 
     def data_ptr(self) -> int:
-        """A number that is equal for tensors that share their memory, and different for others. No address."""
+        """A number that is equal for tensors that share their memory, and different for others. It is not an address."""
         return self._untyped_storage.data_ptr()
 
     def nbytes(self) -> int:
@@ -121,12 +122,12 @@ class TypedStorage:
 
     @property
     def device(self) -> Any:
-        """Where the memory lies."""
+        """The device of the memory."""
         return self._untyped_storage.device
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it lies on a GPU."""
+        """Whether the memory is on a GPU."""
         return self.device != "cpu"
 
     def is_shared(self) -> bool:
@@ -161,12 +162,12 @@ class TypedStorage:
         return self._flat().tolist()
 
     def fill_(self, value: Any) -> TypedStorage:
-        """Put a number into every element. In place; gives self."""
+        """Set every element to a number. In place; returns self."""
         self._flat().fill_(value)
         return self
 
     def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
-        """Take the elements of a storage of the same size and dtype. In place; gives self. ShapeError or DTypeError for another."""
+        """Copy the elements of a storage of the same size and dtype. In place; returns self. ShapeError or DTypeError for another."""
         if source.dtype is not self.dtype:
             raise DTypeError(
                 f"[copy_] a storage of {source.dtype.name} into one of {self.dtype.name}. Hint: copy the tensors."

@@ -1,7 +1,7 @@
-"""Where the elements of a view lie in what is shared, by PyTorch's strides.
+"""The positions of a view's elements in shared memory, as PyTorch's strides.
 
-In: shapes, strides and paths of views. Out: strides, or None where no strides tell. Nothing is computed by them: they decide where
-`reshape` copies, what `contiguous` is, and which writes are refused.
+In: shapes, strides and paths of views. Out: strides, or None if no strides describe the view. No value is computed with them: they decide
+when `reshape` copies, what is contiguous, and which writes are refused.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .paths import READINGS, Path
 
 
 def strides(path: Path, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
-    """How many elements lie from one to the next along every axis of what a path shows of a value of that shape that lies by
-    `given`, and before the first; None where no such numbers tell (a reshape that its strides cannot express).
+    """The strides, in elements, of the part that a path selects of a value of that shape with strides `given`, and its offset;
+    None if no strides describe it (a reshape that its strides cannot express).
 
-    Those are PyTorch's, with which it decides where `reshape` copies.
+    These are PyTorch's strides, which decide where `reshape` copies.
     """
     found, offset = given, 0
     left = list(reversed(path))
@@ -64,7 +64,7 @@ def strides(path: Path, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int
 def _read_as(
     step: Primitive, shape: Shape, given: tuple[int, ...], offset: int
 ) -> tuple[Shape, tuple[int, ...], int] | None:
-    """Shape, strides and first element, in elements of the dtype as which a step reads elements that lie by `given`."""
+    """Shape, strides and offset, in elements of the dtype as which a step reads elements with strides `given`."""
     if isinstance(step, AsReal):
         return (*shape, 2), (*(2 * s for s in given), 1), 2 * offset
     if isinstance(step, AsComplex):
@@ -79,14 +79,15 @@ def _read_as(
 
 
 def _shape_after(step: Primitive, shape: Shape) -> Shape:
-    """What shape a view gives to a value of a shape."""
+    """The shape after a view of a value of a shape."""
     described = Node(step, (), shape, bool_, "")
     return step.infer(described)[0]
 
 
 def _of_a_matrix_in_a_line(step: Primitive, shape: Shape, given: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
-    """The strides and the first element of a slice of what lies by `given`, its rows put one behind the other: of a
-    diagonal, for one. None where the elements of the slice are not equally far from each other."""
+    """The strides and the offset of a slice of the flattened rows of elements with strides `given`, for example of a
+    diagonal. None if the elements of the slice are not evenly spaced.
+    """
     if not isinstance(step, v.Slice):
         return None
     columns = shape[-1]
@@ -100,7 +101,7 @@ def _of_a_matrix_in_a_line(step: Primitive, shape: Shape, given: tuple[int, ...]
 
 
 def overlaps(shape: Shape, layout: tuple[int, ...]) -> bool:
-    """Whether two elements may lie in one place: an axis does not step over all that the finer ones reach."""
+    """Whether two elements may have the same position: the stride of an axis is smaller than the extent of the finer axes."""
     reach = 0
     for step, n in sorted((s, n) for n, s in zip(shape, layout, strict=True) if n > 1):
         if step <= reach:
@@ -110,18 +111,18 @@ def overlaps(shape: Shape, layout: tuple[int, ...]) -> bool:
 
 
 def lies_row_by_row(shape: Shape, layout: tuple[int, ...]) -> bool:
-    """Whether elements with such strides lie row by row, one behind the other."""
+    """Whether elements with such strides are row-major and contiguous."""
     whole = row_major(shape)
     return layout == whole or 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, layout, whole, strict=True))
 
 
 def is_run_of_rows(step: Primitive, shape: Shape) -> bool:
-    """Whether a view shows what lies one behind the other: indices along the first axis of a shape, without gaps."""
+    """Whether a view is a contiguous range: a range of indices along the first axis of a shape."""
     return isinstance(step, v.Slice) and step.sizes[1:] == shape[1:] and step.steps[:1] == (1,)
 
 
 def row_major(shape: Shape) -> tuple[int, ...]:
-    """The strides of a value whose elements lie row by row."""
+    """The strides of a contiguous row-major value."""
     found: list[int] = []
     step = 1
     for n in reversed(shape):
@@ -131,9 +132,9 @@ def row_major(shape: Shape) -> tuple[int, ...]:
 
 
 def strides_of_view(shape: Shape, given: tuple[int, ...], wanted: Shape) -> tuple[int, ...] | None:
-    """The strides with which elements that lie by `given` show in another shape; None where none do.
+    """The strides of elements with strides `given` in another shape; None if there are none.
 
-    Axes that lie within each other as one run of memory are cut anew; no new axis may reach over two runs.
+    Axes that are contiguous within each other form one range of memory, which is split anew; no new axis may span two ranges.
     """
     if 0 in shape:
         return row_major(wanted)

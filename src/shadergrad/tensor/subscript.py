@@ -32,11 +32,11 @@ from .positions import known_number, wrapped
 T = TypeVar("T", bound="SubscriptTensor")
 
 
-MOST_IN_A_LIST = 32  # entries of a list that is taken as a tuple
+MOST_IN_A_LIST = 32  # entries of a list that is treated as a tuple
 
 
 class StepError(IndexRangeError, ValueError):
-    """A slice that goes backwards or stands still."""
+    """A slice with a step of 0 or less."""
 
 
 class _Block(NamedTuple):
@@ -75,7 +75,7 @@ class SubscriptTensor(NormTensor):
 
 
 def _parts(key: Any) -> tuple[Any, ...]:
-    """The entries of a key, one for each axis. A list of sequences, slices or tensors is taken as a tuple of them, as in PyTorch."""
+    """The entries of a key, one per axis. A list of sequences, slices or tensors is treated as a tuple, as in PyTorch."""
     if isinstance(key, tuple):
         return key
     if not isinstance(key, list) or len(key) >= MOST_IN_A_LIST or not any(_is_entry(k) for k in key):
@@ -98,7 +98,7 @@ def _is_mask(k: Any) -> bool:
 
 
 def _index_by_bools(x: T, parts: tuple[Any, ...]) -> T:
-    """Subscripts with single bools, each an axis of its own whose one position is chosen or not, and bytes as bools."""
+    """Subscripts with single bools, each a new axis whose one position is selected or not, and with bytes as bools."""
     made = [_bytes_as_bools(k) for k in parts]
     if not any(k is Ellipsis for k in made):  # not `in`: a tensor compares its elements
         made.append(Ellipsis)
@@ -118,7 +118,7 @@ def _index_by_bools(x: T, parts: tuple[Any, ...]) -> T:
 
 
 def _bytes_as_bools(k: Any) -> Any:
-    """An entry of a key; a tensor of uint8 is a mask, as in PyTorch, which says the same."""
+    """An entry of a key; a tensor of uint8 is a mask, with a warning, as in PyTorch."""
     if not isinstance(k, TensorBase) or k.dtype is not uint8:
         return k
     warnings.warn("indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=4)
@@ -130,7 +130,7 @@ def _is_single(k: Any) -> bool:
 
 
 def select_positions(x: T, axis: int, index: SubscriptTensor) -> T:
-    """x at positions `index` (any shape) along an axis, which the axes of `index` replace."""
+    """x at positions `index` (any shape) along an axis, which is replaced by the axes of `index`."""
     if not index.dtype.is_position:
         wanted = "int32 or int64. Hint: .long() them" if index.dtype.category == 1 else "integers"
         raise DTypeError(f"[index] positions are {index.dtype.name}, not {wanted}.")
@@ -174,8 +174,9 @@ def _index(x: T, key: tuple[Any, ...]) -> T:
 
 
 def _numbers_first(x: T, full: list[Any], of_masks: set[int]) -> tuple[T, list[Any]]:
-    """Tensors without axes as the ints that they hold, so that what they choose is a view, as in PyTorch; where their values are
-    not known, chosen before tensors with axes, which is what ints are."""
+    """0-d tensors as ints, so that the result is a view, as in PyTorch; if their values are
+    unknown, they are applied before tensors with axes, as ints are.
+    """
     if not any(_is_number(k, of_masks) for k in full):
         return x, full
     found: list[Any] = []
@@ -198,8 +199,9 @@ def _is_number(k: Any, of_masks: set[int]) -> bool:
 
 
 def _full_key(x: TensorBase, key: tuple[Any, ...]) -> tuple[list[Any], set[int]]:
-    """An entry for every axis: an int, a slice or a tensor of integers; and None where there shall be a new one. Then the ids of
-    those that a mask became, which are inside."""
+    """An entry for every axis: an int, a slice or a tensor of integers; and None for a new axis. Also the ids of
+    the positions that come from a mask, which are in range.
+    """
     parts = [_host_index(k, x) if isinstance(k, list | np.ndarray) else k for k in key]
     used = sum(_axes_of(k) for k in parts)
     if used > x.ndim:
@@ -223,7 +225,7 @@ def _full_key(x: TensorBase, key: tuple[Any, ...]) -> tuple[list[Any], set[int]]
 
 
 def _axes_of(k: Any) -> int:
-    """How many axes an entry is for."""
+    """The number of axes that an entry indexes."""
     if k is None or k is Ellipsis:
         return 0
     if not isinstance(k, TensorBase) or k.dtype.is_position:
@@ -235,8 +237,9 @@ def _axes_of(k: Any) -> int:
 
 
 def _beside(x: TensorBase, key: Any) -> Any:
-    """An index tensor of the cpu device where x is; another that is elsewhere is refused later on. One integer may be of any
-    dtype, as in PyTorch, which takes it as an int."""
+    """An index tensor of the cpu device, moved to the device of x; one on another device is refused later. A single integer may have any
+    dtype, as in PyTorch, which treats it as an int.
+    """
     if not isinstance(key, TensorBase):
         return key
     if not key.ndim and key.dtype.category == 1 and key.dtype is not uint8 and not key.dtype.is_position:
@@ -245,7 +248,7 @@ def _beside(x: TensorBase, key: Any) -> Any:
 
 
 def _host_index(key: list[Any] | np.ndarray, x: TensorBase) -> Any:
-    """Positions in a list or an array as a tensor; of an empty list, no positions."""
+    """Positions in a list or an array as a tensor; an empty list has no positions."""
     try:
         return host_tensor(key, dtype=None if len(key) else int32, device=x.device)
     except (DTypeError, RaggedError):
@@ -261,7 +264,7 @@ def _no_index(key: Any) -> IndexTypeError:
 
 
 def _block(k: Any, axis: int, n: int) -> _Block:
-    """The positions that an int or a slice means along an axis of n elements."""
+    """The positions of an int or a slice along an axis of n elements."""
     if isinstance(k, slice):
         try:
             start, stop, step = bounds_of(k, n)
@@ -282,8 +285,9 @@ def _block(k: Any, axis: int, n: int) -> _Block:
 
 
 def _positions_of(mask: TensorBase, axis: int, x: TensorBase) -> tuple[Any, ...]:
-    """A bool index as positions along each of its axes, which begin at `axis` of x. Reads the mask: how many there are
-    is the result's shape."""
+    """A bool index as positions along each of its axes, starting at `axis` of x. Reads the mask, because the number of positions
+    determines the result's shape.
+    """
     if mask.shape != x.shape[axis : axis + mask.ndim]:
         raise IndexRangeError(
             f"the shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
@@ -360,14 +364,14 @@ def _assign(x: Any, key: Any, value: Any) -> None:
 
 
 def _without_leading_ones(value: Any, ndim: int) -> Any:
-    """A value without the leading axes of size 1 that the part of `ndim` axes has not, as in PyTorch."""
+    """A value without leading axes of size 1 beyond the `ndim` axes of the part, as in PyTorch."""
     while value.ndim > ndim and value.shape[0] == 1:
         value = value.squeeze(0)
     return value
 
 
 def casts(keys: tuple[Any, ...], value: TensorBase) -> bool:
-    """Whether an assignment casts: to a part that no positions choose, and of one number where a single mask holds, as in PyTorch."""
+    """Whether an assignment casts: to a part without index tensors, and of one number at the places of a single mask, as in PyTorch."""
     chosen = [
         k for k in keys if isinstance(k, list | tuple | range | np.ndarray) or (isinstance(k, TensorBase) and k.ndim)
     ]
@@ -387,7 +391,7 @@ def _check_dtype(x: TensorBase, value: TensorBase) -> None:
 
 
 def _refuse_floats(x: TensorBase, value: TensorBase) -> None:
-    """Numbers of the host are taken as what x holds, and not cut."""
+    """Refuses numbers of the host that the dtype of x would truncate."""
     if value.dtype.category > x.dtype.category:
         _check_dtype(x, value)
 

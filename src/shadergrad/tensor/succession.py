@@ -1,7 +1,7 @@
-"""What becomes of a history when a value takes another's place.
+"""The history of a tensor after an in-place write.
 
-A history goes on through writes as in PyTorch: within no_grad, or through a detached alias, a base that requires grad
-takes the value and keeps its gradient function; else that of what was written is put in its place.
+As in PyTorch, a base that requires grad keeps its gradient function if the write happens within no_grad or through a detached alias.
+Otherwise it takes the history of the written value.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..graph.primitive import Primitive, Shape
 
 @dataclass(frozen=True, eq=False)
 class Overwritten(Primitive):
-    """The value of the first input under the history of the second: whose gradient is all of it, or 0 where the value
-    has taken the place of what the history computed.
+    """The value of the first input with the history of the second, whose gradient is all of the result's, or 0 if the value
+    has replaced the result of that history.
 
     The compiler looks through it.
     """
@@ -53,14 +53,14 @@ def without_history(node: Node) -> Node:
 
 
 def renamed(node: Node) -> Node:
-    """A node of its own with the value, and the history, of another's; in a capture one that leads to it."""
+    """A new node with the value and the history of another tensor's node; in a capture one that leads to it."""
     if node.storage is not None and not (node.requires_grad and mode.grad) and current.trace is None:
         return nodes.leaf(node.storage, node.shape, node.dtype, node.device)
     return make(Alias(), node)
 
 
 def succeeding(before: Node, value: Node, owner: Any) -> Node:
-    """`value` as what a tensor holds that held `before`: a leaf stays one, and a history goes on."""
+    """`value` as the new value of a tensor that held `before`: a leaf stays one, and a history continues."""
     if is_kind(before, Variable):
         value = without_history(value)
         if current.trace is not None and value.storage is not None:  # still whose value it is

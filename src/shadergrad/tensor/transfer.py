@@ -1,11 +1,11 @@
-"""The same value on another device, as an operation: gradients go back the way that the value came.
+"""Differentiable moves of a value to another device.
 
-A graph has one device, so a value is moved at once, and its node holds it: plans of either device see a value, and the
-backward pass alone looks behind it.
+A graph has one device, so a value is moved at once, and its node holds the moved value. The plans of both devices see a plain value; only
+the backward pass follows the move.
 
-A value that nobody has asked for yet need not be moved: initial values of a network are made of a key, a counter and numbers. When
-it is moved before they are computed, they are drawn where they end up (`computed_on`): the bits are the same on every device,
-and hundreds of millions of numbers are neither computed on the host nor copied.
+If a value has not been computed yet, the move may be avoided. Initial weights are computed from a key, a counter and numbers; if they are
+moved before they are computed, they are drawn on the target device instead (`computed_on`). The bits are the same on every device, and
+hundreds of millions of numbers are neither computed on the host nor copied.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..dtypes import DType
 from ..graph.node import Node, hear, mode, resolve, topological
 from ..graph.primitive import Primitive, Shape
 
-LARGE = 1 << 18  # elements from which on that is worth a kernel of its own
-SMALL = 64  # elements of what is copied instead: keys, counters
+LARGE = 1 << 18  # elements from which on a separate kernel pays
+SMALL = 64  # elements of keys and counters, which are copied instead
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +50,19 @@ def moved(node: Node, value: np.ndarray, device: str) -> Node:
 
 
 def computed_on(device: str, node: Node) -> Node | None:
-    """The same computation on another device; None where it has been done, is small, or reads more than a few numbers."""
+    """The same computation on another device; None if it has been done, is small, or reads more than a few numbers."""
     if node.storage is not None or node.size < LARGE or node.requires_grad:
         return None
     return _computed_on(device, node, SMALL)
 
 
 def constant_on(device: str, node: Node) -> Node | None:
-    """The same computation on another device, of constants alone; None where it reads any value."""
+    """The same computation on another device, if it consists of constants; None if it reads any value."""
     return None if node.requires_grad else _computed_on(device, node, 0)
 
 
 def _computed_on(device: str, node: Node, most: int) -> Node | None:
-    """most: elements of values that are copied; None where it reads larger ones."""
+    """most: elements of values that are copied; None if it reads larger ones."""
     order = topological([resolve(node)], lambda n: () if n.storage is not None else tuple(map(resolve, n.inputs)))
     if any(n.storage is not None and n.size > most for n in order):
         return None

@@ -1,7 +1,7 @@
-"""Another value in place of the one that a tensor has, seen by whoever shares it.
+"""In-place assignment: another value for a tensor and for all tensors that share its memory.
 
-In: a tensor and a node of its shape, dtype and device. Out: the same tensor. `_assign` is the one way in; `_update_in_place`
-refuses first what PyTorch refuses.
+In: a tensor and a node of its shape, dtype and device. Out: the same tensor. All writes go through `_assign`; `_update_in_place`
+first refuses the writes that PyTorch refuses.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .succession import renamed, succeeding
 
 
 class WritableTensor(ReadableTensor):
-    """A tensor that can be written."""
+    """A tensor that can be written in place."""
 
     __slots__ = ()
 
     def _assign(self, node: Node, what: str = "write") -> None:
-        """Take another value, in place, and so whatever shares it; a leaf that requires grad stays one.
+        """Take another value, in place, with all tensors that share the memory; a leaf that requires grad stays one.
 
-        Raises ShapeError, under the name `what`, where elements share a place: of which only fill_ says one value.
+        Raises ShapeError, under the name `what`, if several elements share a position, for which only fill_ has a unique value.
         """
         self._check_memory(what)
         if current.trace is not None:
@@ -66,7 +66,7 @@ class WritableTensor(ReadableTensor):
             pending.written(self)
 
     def _is_part_again(self) -> bool:
-        """Show, of a storage that is computed, the part that the paths lead to, and not what was written there. Whether it is."""
+        """Refer to the part of a computed storage that the paths select, instead of the value written there. Returns whether it does."""
         shared = self._shared
         if shared is None or shared.node.requires_grad:
             return True
@@ -98,7 +98,7 @@ class WritableTensor(ReadableTensor):
         return self
 
     def _check_writable(self, what: str) -> None:
-        """Raises AutogradError where a write has no place on the tape."""
+        """Raises AutogradError if autograd cannot record a write."""
         shared = self._shared
         whole = self._current if shared is None else shared.current()
         if mode.grad:
@@ -114,7 +114,7 @@ class WritableTensor(ReadableTensor):
                 )
 
     def _is_unpacked(self) -> bool:
-        """Whether it is, or shares memory with, numbers that nobody keeps: a quantised weight, or a view of one."""
+        """Whether it is, or shares memory with, a quantised weight's unpacked numbers, which are not stored."""
         return unpacks(self._node) or (self._shared is not None and unpacks(self._shared.storage.node))
 
     def _check_memory(self, what: str) -> None:

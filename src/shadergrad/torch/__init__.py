@@ -1,4 +1,4 @@
-"""PyTorch's own device "webgpu": models of PyTorch, its autograd and its optimizers on any GPU that a shader reaches.
+"""PyTorch's own device "webgpu": PyTorch's models, autograd and optimizers on any GPU that WebGPU reaches.
 
 import torch, shadergrad.torch                  # registers the device
 model = torch.nn.Linear(784, 10).to("webgpu")

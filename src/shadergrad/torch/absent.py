@@ -1,4 +1,4 @@
-"""What this device does not have, in words: page-locked memory, a second device, copies of a model on several devices."""
+"""Errors and warnings for features that this device lacks: pinned memory, a second device, nn.DataParallel."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def _replace_data_parallel() -> None:
 
 
 def register() -> None:
-    """Replace PyTorch's functions, once; for other devices they do what they did."""
+    """Replace PyTorch's functions, once; for other devices they call the originals."""
     _replace_pinning()
     _replace_data_parallel()

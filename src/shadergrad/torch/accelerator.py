@@ -1,6 +1,7 @@
-"""torch.accelerator where the accelerator is this device: PyTorch asks a C++ allocator and C++ hooks, which a device in Python lacks.
+"""torch.accelerator for this device. PyTorch's functions need a C++ allocator and C++ hooks, which a device in Python lacks.
 
-One of them reads memory that is not there, and ends the process. In: PyTorch's functions. Out: the same for other devices, ours for this.
+One of them would read invalid memory and crash the process. In: PyTorch's functions. Out: replacements, which call the original for other
+devices.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _chosen(theirs: Function, ours: Function) -> Function:
 
 
 def get_device_capability(device: Any = None) -> dict[str, Any]:
-    """What PyTorch asks of an accelerator: the dtypes that it computes with."""
+    """The dtypes with which an accelerator computes, in PyTorch's form."""
     dtypes = (
         torch.float32,
         torch.float16,

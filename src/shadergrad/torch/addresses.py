@@ -1,7 +1,7 @@
-"""Addresses for storages that have none, so that programs can ask whether two tensors share memory.
+"""Addresses for storages without memory of the process, so that programs can test whether two tensors share memory.
 
-In: PyTorch's data_ptr() of tensors and storages. Out, for this device: a number that no other storage has, plus the tensor's
-offset. It is no memory of the process; whoever reads there is wrong.
+In: PyTorch's data_ptr() of tensors and storages. Out, for this device: a unique number of the storage, plus the tensor's
+offset. It is not an address of the process and must not be dereferenced.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 from .storage import cell_of, is_ours
 
-_SPACING = 1 << 40  # bytes: no storage is as long
+_SPACING = 1 << 40  # bytes: larger than any storage
 _next = itertools.count(_SPACING, _SPACING).__next__
 
 
@@ -24,7 +24,7 @@ def _address_of(cell: Any) -> int:
 
 
 def register() -> None:
-    """Replace PyTorch's two methods, once; for other devices they do what they did."""
+    """Replace PyTorch's two methods, once; for other devices they call the originals."""
     of_tensor, of_storage = torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr
 
     def tensor_address(self: torch.Tensor) -> int:

@@ -1,7 +1,7 @@
-"""torch.autocast on the device, by PyTorch's lists for GPUs: what runs in the lower dtype, what in float32, what in the widest of its
-operands' dtypes. All others run as they come. float64 and integers are never cast.
+"""torch.autocast on the device, by PyTorch's lists for GPUs: operators that run in the lower dtype, in float32, and in the widest dtype of
+their operands. All others run in the dtype of their operands. float64 and integers are never cast.
 
-Casts of weights are kept until the outermost context ends, so that a weight used twice is cast once, and its gradient is cast once.
+Casts of weights are cached until the outermost context ends, so that a weight used twice is cast once, and so is its gradient.
 
 https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference
 """
@@ -48,7 +48,7 @@ def _widest(args: Any, kwargs: Any) -> torch.dtype:
 
 
 def _is_kept(a: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Whether PyTorch would keep a cast: of float32 weights to the lower dtype. Wrappers of torch.func end with their transform."""
+    """Whether PyTorch would cache a cast: of float32 weights to the lower dtype. torch.func's wrappers end with their transform."""
     return (
         a.requires_grad
         and a.is_leaf
@@ -61,7 +61,7 @@ def _is_kept(a: torch.Tensor, dtype: torch.dtype) -> bool:
 
 
 def _cast(a: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A cast, or the kept one. As in PyTorch, a weight that is written in the context keeps the cast of its former values."""
+    """A cast, or the cached one. As in PyTorch, a weight that is changed within the context keeps the cast of its old values."""
     if not _is_kept(a, dtype):
         return a.to(dtype)
     key = id(a), dtype, torch.is_inference_mode_enabled()
@@ -75,7 +75,7 @@ def _replace_clearing() -> None:
     of_torch = torch.clear_autocast_cache
 
     def clear_autocast_cache() -> None:
-        """PyTorch's own: torch.autocast calls it as the outermost context ends."""
+        """PyTorch's own function, which torch.autocast calls when the outermost context ends."""
         _casts.clear()
         of_torch()
 
@@ -104,7 +104,7 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
 
 
 def register() -> None:
-    """Register the policies, that all else passes through, and the end of kept casts."""
+    """Register the policies, the fallthrough for all other operators, and the clearing of cached casts."""
     general = torch.library.Library("_", "IMPL", AUTOCAST_KEY)
     general.fallback(torch.library.fallthrough_kernel)
     library = torch.library.Library("aten", "IMPL", AUTOCAST_KEY)

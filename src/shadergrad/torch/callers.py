@@ -1,4 +1,4 @@
-"""The line of the program that called, for warnings: outside this package and outside PyTorch."""
+"""The user's line that made a call, for warnings: outside this package and outside PyTorch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _OWN = tuple(os.path.dirname(path) + os.sep for path in (os.path.dirname(os.path
 
 
 def users_line() -> str:
-    """ "train.py:12"; "" where there is none."""
+    """The line as "train.py:12"; "" if there is none."""
     frame = first_outwards(frame_of_caller(), lambda path: not path.startswith(_OWN))
     return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

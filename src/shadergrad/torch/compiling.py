@@ -1,8 +1,8 @@
 """torch.compile(backend="shadergrad"): each graph of PyTorch's, forward and backward, is one compiled step.
 
-In: a graph of AOTAutograd's, without effects: it copies what the program changes into place itself. Out: a function that replays a plan.
-A graph is captured by running it once over torch.Tensors of the device, through dispatch.py: what runs op by op and what is compiled
-are the same kernels. A graph with an operator that needs values, or the host, runs op by op, and a warning says so.
+In: a functional graph of AOTAutograd's, which applies the program's in-place changes itself. Out: a function that replays a plan.
+A graph is captured by running it once over torch.Tensors of the device, through dispatch.py: so uncompiled and compiled programs use
+the same kernels. A graph with an operator that needs values, or the host, runs operator by operator, with a warning.
 https://docs.pytorch.org/docs/stable/torch.compiler_custom_backends.html
 """
 
@@ -35,7 +35,7 @@ NEEDS_VALUES = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
 class UncompiledGraph(UserWarning):
-    """A graph that torch.compile found runs op by op on the device."""
+    """A graph of torch.compile runs operator by operator on the device."""
 
 
 def _is_tensor(meta: Any) -> bool:
@@ -47,7 +47,7 @@ def _dtype(meta: Any) -> torch.dtype | None:
 
 
 def _reasons(graph: torch.fx.Graph) -> Iterator[str]:
-    """Why a graph cannot be one step, in words."""
+    """The reasons why a graph cannot be one step, in words."""
     constant: set[torch.fx.Node] = set()  # what PyTorch's cpu computes of constants, once, while the step is captured
     for node in graph.nodes:
         value = node.meta.get("val")
@@ -88,7 +88,7 @@ def _has_mask(node: torch.fx.Node) -> bool:
 
 
 def _order(meta: Any) -> tuple[int, ...] | None:
-    """The order of a result's axes in memory, outermost first; None where it lies row by row, as ours do."""
+    """The memory order of a result's axes, outermost first; None if it is row-major, as shadergrad's tensors are."""
     if not _is_tensor(meta) or meta.is_contiguous():
         return None
     strides = [int(s) for s in meta.stride()]
@@ -154,7 +154,7 @@ class Graph:
         return [self._wrapped(made, wholes, *where) if isinstance(where, tuple) else where for where in shown.each]
 
     def _wrapped(self, made: Any, wholes: list[Any], k: int, dtype: Any, layout: Any) -> torch.Tensor:
-        """A result: the whole of what the step made, or a view over it, which it shares with others."""
+        """A result: the whole of a tensor that the step made, or a view over it, whose storage it shares with others."""
         if wholes[k] is None:
             wholes[k] = wrap(made[k], dtype)
             if layout is None:
@@ -163,9 +163,9 @@ class Graph:
         return view(wholes[k], shape, stride, offset)
 
     def _values(self, *given: Any) -> tuple[Any, ...]:
-        """The graph's results from the values of its arguments: what the step captures.
+        """The graph's results, computed from the values of its arguments: the function that the step captures.
 
-        Gives the storages of the results, and of each result in which of them it lies, and how.
+        Returns the storages of the results, and for each result its storage and layout.
         """
         with torch.no_grad():
             found: dict[torch.fx.Node, Any] = {}
@@ -212,8 +212,9 @@ class Graph:
 
 
 class _Shown:
-    """Of each result the number of its whole, its dtype and its layout; or the result, where it is no tensor. No container, so that
-    a step that is replayed does not look for tensors within."""
+    """For each result the number of its storage, its dtype and its layout; or the result, if it is not a tensor. Not a container, so that
+    the replay of a step does not look for tensors within.
+    """
 
     __slots__ = ("each",)
 
@@ -222,7 +223,7 @@ class _Shown:
 
 
 def _users(results: list[Any]) -> collections.Counter[int]:
-    """How many of some results lie in each storage."""
+    """The number of results in each storage."""
     return collections.Counter(_storage(r) for r in results if isinstance(r, torch.Tensor))
 
 
@@ -231,26 +232,26 @@ def _storage(x: torch.Tensor) -> int:
 
 
 def _is_plain(x: torch.Tensor) -> bool:
-    """Whether the values in the storage are those of the tensor: not views of another dtype, and no lazy conjugate."""
+    """Whether the values in the storage are those of the tensor: no view as another dtype, and no lazy conjugate."""
     return cell_of(x).value.dtype is STORED[x.dtype] and not x.is_conj() and not x.is_neg()
 
 
 def _layout_of(x: torch.Tensor) -> Any:
-    """Shape, strides and offset; None where a tensor is all of its storage, row by row, or is not plain."""
+    """Shape, strides and offset; None if a tensor is all of its storage in row-major order, or is not plain."""
     if (x.is_contiguous() and x.numel() == cell_of(x).value.numel()) or not _is_plain(x):
         return None
     return tuple(x.shape), x.stride(), offset_of(x)
 
 
 def _laid(x: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
-    """The same values, in memory in the order that PyTorch's own kernels give."""
+    """The same values, in the memory order of PyTorch's own kernels."""
     back = sorted(range(len(order)), key=order.__getitem__)
     return x.permute(order).contiguous().permute(back)
 
 
 def _count_on_device(optimizer: torch.optim.Optimizer) -> None:
-    """Let an optimizer that has not begun count its steps on the device, as PyTorch's compiler does for CUDA: a count on the host would
-    be a tensor of another device in the graph. Where it has begun, PyTorch moves the counts itself.
+    """Let an optimizer without state count its steps on the device, as PyTorch's compiler does for CUDA: a count on the host would
+    be a tensor of another device in the graph. If it has state, PyTorch moves the counts itself.
     """
     for group in optimizer.param_groups:
         if "capturable" in group and all(is_ours(p) and p not in optimizer.state for p in group["params"]):
@@ -267,7 +268,7 @@ def _compiled(module: torch.fx.GraphModule, example: Any) -> Callable[[list[Any]
 
 
 def backend(module: torch.fx.GraphModule, example: Any, **options: Any) -> Callable[..., Any]:
-    """What torch.compile calls with a graph that it found. torch.compile(options=) has none that apply, and raises TypeError.
+    """The function that torch.compile calls with a graph. torch.compile(options=) has no valid options, and raises TypeError.
 
     >>> torch.compile(model, backend="shadergrad")(x)
     """

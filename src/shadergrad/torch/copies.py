@@ -1,7 +1,7 @@
-"""Copies, pickles and printing of tensors that have no address. In: PyTorch's own methods. Out: the same, by values for this device.
+"""Copies, pickles and printing of tensors without addresses. In: PyTorch's own methods. Out: replacements that work by value on this device.
 
-PyTorch asks a storage for its address when it copies, pickles, shares or prints it. These functions of its are replaced; for
-tensors of other devices they do what they did.
+PyTorch reads a storage's address when it copies, pickles, shares or prints it. For tensors of other devices the replaced functions call
+the originals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _replace_pickling() -> None:
     of_tensor = torch.Tensor._reduce_ex_internal
 
     def reduce_internal(self: torch.Tensor, protocol: Any) -> Any:
-        """PyTorch's own: a storage, sizes, strides. It does not ask the storage which values it holds; files.py does."""
+        """PyTorch's own form: a storage, sizes, strides. It does not ask the storage for its values; files.py does."""
         if is_ours(self):
             self.untyped_storage().shown = self.dtype  # type: ignore[attr-defined]
         return of_tensor(self, protocol)

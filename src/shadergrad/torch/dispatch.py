@@ -2,12 +2,12 @@
 
 An operator is resolved once, in this order:
 
-    its own kernel       table.py: memory, and what is written for the device
-    the same name        same_names.py: one of our functions, which takes what the schema gives
-    a decomposition      PyTorch's own, in Python, over the former
+    its own kernel       table.py: operators on memory, and kernels written for the device
+    the same name        same_names.py: a shadergrad function with the same signature
+    a decomposition      PyTorch's own, in Python, into the former
     the host             host.py: with a warning
 
-In-place and out= operators are their functional form and a write. What a kernel raises reaches the program.
+In-place and out= operators are their functional form and a write. Exceptions of a kernel reach the program.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _resolved: dict[Any, Run] = {}
 _followed: dict[Any, Run] = {}
 _hosted: set[Any] = set()  # of those, what the host computes
 _decompositions = decompositions()
-DROPPED = ("layout", "pin_memory", "memory_format", "non_blocking")  # what says nothing about values
+DROPPED = ("layout", "pin_memory", "memory_format", "non_blocking")  # arguments that do not affect values
 
 
 def value_of(a: Any, look: Callable[[torch.Tensor], Any] = read) -> Any:
-    """An argument as our functions take it. look: how a tensor is read."""
+    """An argument as shadergrad's functions take it. look: how a tensor is read."""
     if isinstance(a, torch.Tensor):
         return look(a)
     if isinstance(a, (list, tuple)):
@@ -59,7 +59,7 @@ def wrapped(value: Any) -> Any:
 
 
 def _wrapped_as(op: Any, args: Any, kwargs: Any, value: Any) -> Any:
-    """The same where a dtype stands for another: PyTorch's Meta kernels say which dtypes the results have."""
+    """The same if a dtype is stored as another: PyTorch's Meta kernels give the dtypes of the results."""
     leaves = pytree.tree_leaves((args, kwargs))
     named = (
         a.dtype if isinstance(a, torch.Tensor) else a for a in leaves if isinstance(a, (torch.Tensor, torch.dtype))
@@ -113,7 +113,7 @@ def _own(name: str, op: Any) -> Run:
 
 
 def _same_name(op: Any, function: Callable[..., Any]) -> Run:
-    """One of our functions, called with the arguments of the schema."""
+    """A shadergrad function, called with the arguments of the schema."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         given = list(args)
@@ -132,7 +132,7 @@ def _same_name(op: Any, function: Callable[..., Any]) -> Run:
 
 
 def _functional_form(op: Any) -> Any:
-    """The functional overload of an in-place or out= overload; None where PyTorch has none."""
+    """The functional overload of an in-place or out= overload; None if PyTorch has none."""
     schema = op._schema
     library, packet = schema.name.split("::")
     rest = schema.overload_name
@@ -180,12 +180,12 @@ NAMES = {torch.float32: "Float", torch.float64: "Double", torch.int64: "Long", t
 
 
 def _scalar(x: torch.Tensor) -> str:
-    """PyTorch's word for a dtype in its errors."""
+    """PyTorch's name of a dtype in its errors."""
     return NAMES.get(x.dtype, str(x.dtype).removeprefix("torch.").capitalize())
 
 
 def call(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """Any operator on the device: PyTorch calls this where no kernel is registered."""
+    """Any operator on the device: PyTorch calls this if no kernel is registered."""
     how = _followed.get(op)
     if how is None:
         how = _followed[op] = _direct(op)
@@ -234,7 +234,7 @@ def _resolve(op: Any) -> Run:
 
 
 def _decomposed(op: Any, decomposition: Run) -> Run:
-    """PyTorch's decomposition. Some end in the operator itself, which the host then computes."""
+    """PyTorch's decomposition. Some call the operator itself, which the host then computes."""
     depth = 0
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -252,14 +252,14 @@ def _decomposed(op: Any, decomposition: Run) -> Run:
 
 
 def _refuse_view(name: str) -> Any:
-    """A view that the host made would not see what is written here, nor this what is written to the view."""
+    """Refuses views made by the host: writes to the view or to its base would not reach the other."""
     raise NotImplementedError(
         f"[torch] aten::{name} has no kernel on the device webgpu, and a view of it on the host would be a copy."
     )
 
 
 def _in_place(op: Any, name: str) -> Run:
-    """The in-place form of a kernel over values, without a look at schemas: optimizers call hardly anything else."""
+    """The in-place form of a kernel over values, without consulting schemas, because optimizers call little else."""
     function, _, takes_host, _ = KERNELS[name]
     look = read_or_move if takes_host else read
     takes_halves = name in halves.AS_THEY_ARE
@@ -280,7 +280,7 @@ def _in_place(op: Any, name: str) -> Run:
 
 
 def register() -> None:
-    """Register every kernel, every operator that we or PyTorch's decompositions have a function for, and the general fallback."""
+    """Register every kernel, every operator for which shadergrad or PyTorch's decompositions have a function, and the general fallback."""
     kernels.load()
     library = torch.library.Library("aten", "IMPL")
     general = torch.library.Library("_", "IMPL")
@@ -303,7 +303,7 @@ def register() -> None:
 
 
 def _is_asked_for(name: str) -> bool:
-    """Whether PyTorch would call a C++ kernel that asks for more of a device than ours has, and a function in Python is there."""
+    """Whether PyTorch would call a C++ kernel that needs more of a device than this one has, and there is a function in Python."""
     base, _, rest = name.partition(".")
     if rest.endswith("out") or base.endswith("_") or base.startswith("_foreach"):
         return False

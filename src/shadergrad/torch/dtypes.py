@@ -1,6 +1,6 @@
-"""PyTorch's dtypes and ours. In: a torch.dtype. Out: the dtype in which the device stores it; said once where the two differ.
+"""The correspondence of dtypes. In: a torch.dtype. Out: the dtype in which the device stores it, with one warning if the two differ.
 
-float64, which a GPU lacks, is stored as float32 there. The torch.Tensor keeps its dtype.
+A GPU lacks float64, so it is stored as float32 there. The torch.Tensor keeps its dtype.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _said: set[torch.dtype] = set()
 
 
 def choose(device: str) -> None:
-    """The device for which dtypes are stored: "cpu" or "webgpu"."""
+    """Set the device for which dtypes are stored: "cpu" or "webgpu"."""
     global _on_gpu
     _on_gpu = device != "cpu"
     STORED[torch.float64] = sg.float32 if _on_gpu else sg.float64
@@ -55,7 +55,7 @@ def is_substituted(dtype: torch.dtype) -> bool:
 def stored(dtype: torch.dtype | None) -> DType:
     """The dtype in which the device holds one of PyTorch's; PyTorch's default for None.
 
-    Raises DTypeError for one that neither holds nor has a substitute. Warns once for each that is substituted.
+    Raises DTypeError for a dtype that is neither stored nor substituted. Warns once for each substituted one.
     """
     dtype = torch.get_default_dtype() if dtype is None else dtype
     if dtype not in STORED:
@@ -71,5 +71,5 @@ def stored(dtype: torch.dtype | None) -> DType:
 
 
 def any_substituted() -> bool:
-    """Whether a tensor of a substituted dtype was ever made: only then results need PyTorch's own rule of dtypes."""
+    """Whether a tensor of a substituted dtype was ever made: only then do results need PyTorch's own dtype rules."""
     return bool(_said)

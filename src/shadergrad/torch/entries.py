@@ -1,8 +1,8 @@
-"""One operator of a sequence that came before: by what it is known again, and what it gave.
+"""One operator of a recorded sequence: how later calls of it are recognised, and how its results are made again.
 
-In: the arguments of an operator as PyTorch gives them, and its results. Out: an Entry, which says of later arguments whether they are
-alike, and makes results like those before. A place is a value of the sequence: from 0 on what its operators computed, a row of nodes each,
-and -1, -2, … what the sequence took from outside.
+In: the arguments of an operator as PyTorch passes them, and its results. Out: an Entry, which compares later arguments with the
+recorded ones, and creates results like the recorded ones. A place numbers a value of the sequence: from 0 on the values that its operators
+computed, a row of nodes each, and -1, -2, … the values that the sequence took from outside.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .private import lay, new_tensor
 from .storage import Cell, constant
 
 PLAIN = (int, bool, str, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
-MOST_MAKINGS = 8  # of an entry: for what else is alive where the sequence ends
+MOST_MAKINGS = 8  # recipes per entry, for different sets of living values at the sequence's end
 _LIST, _NUMBERS = object(), object()  # what stands before the items of a list
 
 
 class Unlike(Exception):
-    """An argument that no later one can be told alike of."""
+    """An argument with which later ones cannot be compared."""
 
 
 class Following(Protocol):
-    """A sequence that comes again, as far as an entry knows it: runs.py."""
+    """A replayed sequence, as entries use it: runs.py."""
 
     at: Entry
     device: str
@@ -42,7 +42,7 @@ class Following(Protocol):
 
 
 class Seen(NamedTuple):
-    """A tensor of the device as an argument. own_shape and own_dtype: of the value in its cell, where that came from outside."""
+    """A device tensor as an argument. own_shape and own_dtype: of the value in its cell, if that came from outside."""
 
     place: int
     shape: tuple[int, ...]
@@ -54,13 +54,13 @@ class Seen(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number that changes from time to time: taken from outside as a tensor without axes."""
+    """A number that changes between steps: an input of the sequence, as a 0-d tensor."""
 
     place: int
 
 
 class Many(NamedTuple):
-    """A list or tuple of tensors, numbers and others."""
+    """A list or tuple of tensors, numbers and other values."""
 
     items: tuple[Any, ...]
 
@@ -82,7 +82,7 @@ class Given(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """A result that is no tensor."""
+    """A result that is not a tensor."""
 
     value: Any
 
@@ -94,20 +94,20 @@ class Items(NamedTuple):
 
 
 class Making(NamedTuple):
-    """What makes values of a sequence. inputs: of those that it took from outside, the numbers of the recipe's."""
+    """The recipe that makes values of a sequence. inputs: the numbers of the recipe's inputs among those that the sequence took from outside."""
 
     recipe: Recipe
     inputs: tuple[int, ...]
 
 
 def in_order(args: Any, kwargs: Any) -> list[Any]:
-    """All arguments, those by name behind their names."""
+    """All arguments, keyword arguments after positional ones."""
     return [*args, *[x for item in kwargs.items() for x in item]] if kwargs else [*args]
 
 
 def leaves_of(values: Any, leaves: list[Any]) -> list[Any]:
-    """Arguments without the lists that hold tensors or numbers; equal numbers of a list once. Numbers that PyTorch wrapped into tensors of
-    the host are numbers. Raises Unlike for other tensors of the host.
+    """Arguments, with the elements of lists that hold tensors or numbers; equal numbers of a list once. Host tensors into which PyTorch
+    wrapped numbers are numbers. Raises Unlike for other host tensors.
     """
     for a in values:
         if isinstance(a, torch.Tensor):
@@ -135,7 +135,7 @@ def _number(a: torch.Tensor) -> Any:
 
 
 def with_numbers(values: Any, put: dict[int, Any], at: list[int]) -> list[Any]:
-    """The arguments with others in place of some leaves. put: by the number of the leaf. at: the number of the first, which moves on."""
+    """The arguments with some leaves replaced. put: by the number of the leaf. at: the number of the first, which advances."""
     made: list[Any] = []
     for a in values:
         if type(a) is list or type(a) is tuple:
@@ -159,13 +159,13 @@ def with_numbers(values: Any, put: dict[int, Any], at: list[int]) -> list[Any]:
 
 
 def _passed_over(leaves: Iterator[Any]) -> None:
-    """What stands before the items of a list."""
+    """The marker before the elements of a list."""
     next(leaves)
     next(leaves)
 
 
 def specs_of(values: Any, leaves: Iterator[Any]) -> tuple[Any, ...]:
-    """What an entry says of arguments, of which `leaves` says what it says of each leaf."""
+    """The entry's description of arguments; `leaves` has that of each leaf."""
     made: list[Any] = []
     for a in values:
         if type(a) is list or type(a) is tuple:
@@ -186,7 +186,7 @@ def specs_of(values: Any, leaves: Iterator[Any]) -> tuple[Any, ...]:
 
 
 def key_of(op: Any, leaves: Sequence[Any]) -> int:
-    """What tells operators apart before anybody looks at which values they take. Raises Unlike for an argument of another kind."""
+    """The key of an operator without the identity of its values. Raises Unlike for an unsupported kind of argument."""
     key: list[Any] = [op]
     for a in leaves:
         if isinstance(a, torch.Tensor):
@@ -205,14 +205,14 @@ def key_of(op: Any, leaves: Sequence[Any]) -> int:
 
 
 def differs(a: Any, e: Any) -> bool:
-    """Whether an argument that is no tensor is another one than before; 0.0 is not -0.0."""
+    """Whether an argument that is not a tensor differs from before; 0.0 is not -0.0."""
     return type(a) is not type(e) or (repr(a) != repr(e) if type(a) is float else a != e)
 
 
 def _is_as_seen(a: Any, e: Seen, run: Following) -> bool:
-    """Whether a tensor has the layout and the value of an entry. What comes from outside for the first time is noted as an input.
+    """Whether a tensor has the layout and the value of an entry. A value from outside that occurs for the first time becomes an input.
 
-    Raises AttributeError where it is no tensor of the device.
+    Raises AttributeError if it is not a device tensor.
     """
     place, shape, stride, offset, dtype, own_shape, own_dtype = e
     cell = a.untyped_storage().cell
@@ -238,9 +238,9 @@ def _is_as_seen(a: Any, e: Seen, run: Following) -> bool:
 
 
 def _are_as_said(values: Any, specs: tuple[Any, ...], run: Following, tensors: list[Any]) -> bool:
-    """Whether arguments are like those of an entry. tensors: takes those of the device, in order.
+    """Whether arguments match those of an entry. tensors: collects the device tensors, in order.
 
-    Raises AttributeError or Unlike where a tensor is of the host.
+    Raises AttributeError or Unlike for a host tensor.
     """
     for a, e in zip(values, specs):  # noqa: B905 (of one length)
         kind = type(e)
@@ -265,7 +265,7 @@ def _are_as_said(values: Any, specs: tuple[Any, ...], run: Following, tensors: l
 
 
 def _is_number(a: Any, e: Any, run: Following) -> bool:
-    """Whether it is a number, or a list of equal ones; what changes is noted as an input."""
+    """Whether it is a number, or a list of equal ones; one that changes becomes an input."""
     if type(e) is Same:
         if not isinstance(a, (list, tuple)) or len(a) != e.length:
             return False
@@ -315,8 +315,8 @@ class Entry:
         self.inputs = before.inputs if before else 0
 
     def fits(self, args: Any, kwargs: Any, run: Following) -> Sequence[Any] | None:
-        """The tensors among arguments that are like those before, and take the same values of the sequence; the run notes what it takes
-        from outside. None for others.
+        """The tensors among arguments that match the entry's and have the same values of the sequence; the run records values
+        from outside. None if they do not match.
         """
         begin = len(run.inputs)
         values = in_order(args, kwargs) if kwargs else args
@@ -330,7 +330,7 @@ class Entry:
         return None
 
     def give(self, tensors: Sequence[Any], run: Following) -> Any:
-        """Results like those before, whose values the run will make. tensors: as `fits` gives them."""
+        """Results like the recorded ones, whose values the run will make. tensors: as returned by `fits`."""
         run.at = self
         for k, place in self.written:
             cell = tensors[k].untyped_storage().cell
@@ -340,7 +340,7 @@ class Entry:
         return made[0] if self.kind is None and made else self.kind(made) if self.kind is not None else None
 
     def computed(self, places: tuple[int, ...]) -> tuple[int, ...]:
-        """Those that are no views and no numbers, or were asked for before."""
+        """The values that are neither views nor numbers, or that were read before."""
         if places not in self.worth:
             shows = self.making(places).recipe.shows if places else ()
             if len(self.worth) >= MOST_MAKINGS:
@@ -354,7 +354,7 @@ class Entry:
         return (*others, *asked) if asked else others
 
     def path(self) -> list[Row]:
-        """The rows of the sequence up to here."""
+        """The rows of the sequence up to this entry."""
         parts = []
         entry: Entry | None = self
         while entry is not None:
@@ -363,7 +363,7 @@ class Entry:
         return [row for rows in reversed(parts) for row in rows]
 
     def making(self, places: tuple[int, ...]) -> Making:
-        """What makes the values of some places."""
+        """The recipe for the values of some places."""
         found = self.makings.get(places)
         if found is None:
             if len(self.makings) >= MOST_MAKINGS:
@@ -373,7 +373,7 @@ class Entry:
 
 
 def _results(given: tuple[Any, ...], tensors: Sequence[Any], run: Following) -> list[Any]:
-    """What an entry says of results, as tensors whose values the run will make."""
+    """Results from their description, as tensors whose values the run will make."""
     made: list[Any] = []
     for g in given:
         if type(g) is Given:

@@ -1,7 +1,7 @@
-"""The name "shadergrad" for torch.compile(backend=), without an import of PyTorch's compiler, which takes seconds.
+"""The entry point "shadergrad" for torch.compile(backend=), without importing PyTorch's compiler, which takes seconds.
 
-PyTorch finds backends among the entry points of installed packages. Where this package lies on the path without being installed, a
-finder of the standard library's kind gives the same entry point.
+PyTorch finds backends among the entry points of installed packages. If this package is on the path without being installed, a
+finder as the standard library defines it provides the same entry point.
 https://docs.python.org/3/library/importlib.metadata.html#extending-the-search-algorithm
 """
 
@@ -17,7 +17,7 @@ TEXT = f"[torch_dynamo_backends]\n{NAME} = shadergrad.torch.compiling:backend\n"
 
 
 class _Uninstalled(Distribution):
-    """A distribution that has nothing but the entry point."""
+    """A distribution that consists of the entry point alone."""
 
     def read_text(self, filename: Any) -> str | None:
         return {"entry_points.txt": TEXT, "METADATA": f"Name: {NAME}-torch-backend\nVersion: 0\n"}.get(str(filename))
@@ -27,7 +27,7 @@ class _Uninstalled(Distribution):
 
 
 class _Finder(DistributionFinder):
-    """Gives the entry point to whoever asks for all distributions."""
+    """Provides the entry point in searches of all distributions."""
 
     def find_distributions(self, context: Any = None) -> Iterable[Distribution]:
         return [_Uninstalled()] if context is None or context.name is None else []

@@ -1,6 +1,6 @@
-"""Tensors for other libraries (DLPack) and for other processes: by a copy on the host, for nobody else reads the device's memory.
+"""Tensors for other libraries (DLPack) and for other processes, by a copy on the host, because nobody else can read the device's memory.
 
-In: PyTorch's functions, which would hand on an address that is none. Out: the same for other devices.
+In: PyTorch's functions, which would pass on an invalid address. Out: replacements, which call the original for other devices.
 https://dmlc.github.io/dlpack/latest/python_spec.html
 """
 
@@ -24,7 +24,7 @@ def _replace_dlpack() -> None:
     of_tensor, device_of, capsule_of = Tensor.__dlpack__, Tensor.__dlpack_device__, torch.to_dlpack  # type: ignore[attr-defined]
 
     def exported(self: Tensor, **options: Any) -> Any:
-        """A capsule of a copy on the host, for a consumer that asks for one. Raises BufferError for all others."""
+        """A capsule of a copy on the host, for a consumer that requests one. Raises BufferError for all others."""
         if not is_ours(self):
             return of_tensor(self, **options)
         if options.pop("dl_device", None) != CPU or options.pop("copy", None) is False:
@@ -46,7 +46,7 @@ def _replace_dlpack() -> None:
 
 
 def received(kind: type, host: Tensor, requires_grad: bool) -> Tensor:
-    """A tensor that another process sent, on the device of this one."""
+    """A tensor from another process, on this process's device."""
     found = host.to("webgpu")
     return kind(found, requires_grad) if issubclass(kind, nn.Parameter) else found.requires_grad_(requires_grad)
 

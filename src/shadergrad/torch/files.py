@@ -1,7 +1,7 @@
-"""Storages that move between host and device as bytes, as torch.load(map_location=) does, and safetensors.
+"""Storages that move between host and device as bytes, in torch.load(map_location=) and safetensors.
 
-A storage of bytes has no dtype before a tensor is laid over it: until then it keeps the host's bytes. A storage on its way to the host
-has the dtype of the tensor that was saved (copies.py notes it), else that of the values that it holds.
+A storage of bytes has no dtype until a tensor is made over it; until then it keeps the host's bytes. A storage on its way to the host
+has the dtype of the tensor that was saved (copies.py records it), else that of its values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _on_device(host: torch.UntypedStorage) -> torch.UntypedStorage:
 
 
 def _on_host(storage: Any) -> torch.UntypedStorage:
-    """The bytes that PyTorch's cpu would hold. Raises DTypeError where it is not known of which dtype they are."""
+    """The bytes as PyTorch's cpu stores them. Raises DTypeError if their dtype is unknown."""
     if hasattr(storage, "host"):
         return storage.host.clone()
     if not hasattr(storage, "cell"):
@@ -43,7 +43,7 @@ def _on_host(storage: Any) -> torch.UntypedStorage:
 
 
 def _replace_reading() -> None:
-    """A storage's way to the host, its file of PyTorch's old format, and its pickle, which is such a file."""
+    """Replaces the copy of a storage to the host, its file of PyTorch's old format, and its pickle, which is such a file."""
     of_storage, of_bytes, of_pickle = (
         torch.storage._StorageBase.cpu,
         torch.UntypedStorage._write_file,
@@ -58,7 +58,7 @@ def _replace_reading() -> None:
         return of_bytes(_on_host(self) if self.device.type == "webgpu" else self, *args)
 
     def set_from_file(self: Any, *args: Any) -> Any:
-        """The old format makes storages first, then lays tensors over them, then reads their bytes."""
+        """The old format first makes storages, then tensors over them, then reads their bytes."""
         if self.device.type != "webgpu":
             return into_storage(self, *args)
         self.host = torch.UntypedStorage(self.nbytes())
@@ -116,7 +116,7 @@ def _replace_safetensors() -> None:
 
 
 def register() -> None:
-    """Replace the functions, once; for other devices they do what they did."""
+    """Replace the functions, once; for other devices they call the originals."""
     _replace_moves()
     _replace_reading()
     _replace_safetensors()

@@ -1,7 +1,7 @@
-"""Kernels of operands in 16 bits compute in float32 and round each result once, as PyTorch's own kernels do.
+"""Kernels with 16-bit operands compute in float32 and round each result once, as PyTorch's own kernels do.
 
-In: a kernel over values, and an operator's arguments. Out: its results, in the dtypes that PyTorch's Meta kernels give, which are asked once
-for each operator and kinds of operands. What our functions do for halves themselves (docs/decisions/0029) goes without.
+In: a kernel over values, and an operator's arguments. Out: its results, in the dtypes of PyTorch's Meta kernels, which are called once
+for each operator and combination of dtypes. The rounding of shadergrad's functions (docs/decisions/0029) is not applied in addition.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _is_half(value: Any) -> bool:
 
 
 def any_half(values: Any) -> bool:
-    """Whether a kernel's arguments hold a tensor of halves, also in lists. Cheap where a program never asked for halves."""
+    """Whether a kernel's arguments contain a tensor of halves, also in lists. Cheap if a program never used halves."""
     if not met.halves:
         return False
     for value in values:
@@ -58,7 +58,7 @@ def read_single(x: torch.Tensor) -> Any:
 
 
 def in_single(function: Callable[..., Any], op: Any, given: tuple[Any, Any], values: Any, named: Any) -> Any:
-    """What a kernel gives for values of halves. given: the operator's own arguments."""
+    """The results of a kernel over values of halves. given: the operator's own arguments."""
     out = function(*[widened(v) for v in values], **{k: widened(v) for k, v in named.items()})
     shown = _dtypes(op, *given)
     if isinstance(out, Tensor):
@@ -86,7 +86,7 @@ def _kind(a: Any) -> Any:
 
 
 def _dtypes(op: Any, args: Any, kwargs: Any) -> list[Any] | None:
-    """The dtypes of an operator's results; None where PyTorch has no Meta kernel that tells them."""
+    """The dtypes of an operator's results; None if PyTorch has no Meta kernel for it."""
     key = op, tuple(_kind(a) for a in pytree.tree_leaves((args, kwargs))), tuple(kwargs)
     if key not in _known:
         try:

@@ -1,6 +1,6 @@
-"""Operators that the device lacks, on the host: copied down, computed by PyTorch, copied back. Never unseen.
+"""The host fallback for operators that the device lacks: copied down, computed by PyTorch, copied back.
 
-One warning an operator, with the line that asked. SHADERGRAD_TORCH_FALLBACK=error raises instead.
+Each operator warns once, with the user's line. SHADERGRAD_TORCH_FALLBACK=error raises instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class HostFallbackError(ShadergradError, NotImplementedError):
 
 
 def on_host(op: Any, args: Any, kwargs: Any) -> Any:
-    """The operator on PyTorch's cpu; arguments that it writes are written on the device."""
+    """The operator on PyTorch's cpu; arguments that it writes are written on the device, too."""
     name = full_name(name_of(op))
     if config.torch_fallback == "error":
         raise HostFallbackError(
@@ -65,7 +65,7 @@ def on_host(op: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _written(op: Any, args: Any, kwargs: Any, host_args: Any, host_kwargs: Any) -> dict[int, torch.Tensor]:
-    """Write on the device what the operator wrote on the host; returns the former by the identity of the latter."""
+    """Write on the device the tensors that the operator wrote on the host; returns the former by the identity of the latter."""
     found = {}
     for at, argument in enumerate(op._schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:

@@ -1,7 +1,7 @@
-"""The order of a result's axes in memory, where an operand does not lie row by row: channels_last, transposed matrices, parts.
+"""The memory order of a result's axes when an operand is not row-major: channels_last, transposed matrices, slices.
 
-In: an operator, its arguments and its results, row by row. Out: the results as PyTorch's own kernels lay them. PyTorch's Meta kernels say
-how, and are asked once for each operator, sizes and strides. Strides differ where both ways of counting name the same elements.
+In: an operator, its arguments and its row-major results. Out: the results with the strides of PyTorch's own kernels. PyTorch's Meta kernels
+give the strides, and are called once for each operator, sizes and strides. Strides are adjusted only if they order the elements differently.
 https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch-memory-format
 """
 
@@ -19,12 +19,12 @@ from .storage import read, wrap_as
 # whatever their operands
 ROW_BY_ROW = frozenset(("mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "linear", "_local_scalar_dense"))
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
-_LIMIT = 4096  # of noted answers
+_LIMIT = 4096  # cached answers
 _known: dict[Any, list[Any] | None] = {}
 
 
 def _is_scattered(values: Any) -> bool:
-    """Whether an argument, or a tensor in a list of them, has axes of another order, or gaps."""
+    """Whether an argument, or a tensor in a list, is not row-major, or has gaps."""
     for a in values:
         if isinstance(a, torch.Tensor):
             if not a.is_contiguous():
@@ -35,7 +35,7 @@ def _is_scattered(values: Any) -> bool:
 
 
 def _kind(a: Any) -> Any:
-    """What of an argument the strides of a result may follow from."""
+    """The properties of an argument on which the strides of a result may depend."""
     if isinstance(a, torch.Tensor):
         return tuple(a.shape), a.stride(), a.dtype
     if isinstance(a, (list, tuple)):
@@ -64,7 +64,7 @@ def _row_by_row(m: torch.Tensor) -> tuple[int, ...]:
 
 
 def _of_convolution(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """As oneDNN: channels last where the input or the weights have them so. The Meta kernel knows CUDA's rule alone."""
+    """As in oneDNN: channels last if the input or the weights are. The Meta kernel has only CUDA's rule."""
     form = _CHANNELS_LAST.get(args[0].dim())
     shown = op(*args, **kwargs)
     if form is None or not any(x.is_contiguous(memory_format=form) and not x.is_contiguous() for x in args[:2]):
@@ -73,7 +73,7 @@ def _of_convolution(op: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _of_numbers(args: Any) -> Any:
-    """As a sum of the operands: the Meta kernel was refused a number where the operator takes a tensor."""
+    """As for a sum of the operands: the Meta kernel refused a number in place of a tensor."""
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     return sum(tensors[1:], tensors[0] + 0)
 
@@ -101,7 +101,7 @@ def _shown(op: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _layouts(op: Any, args: Any, kwargs: Any) -> list[Any] | None:
-    """Of each result, its sizes and strides, or None for one row by row; None where PyTorch does not say."""
+    """Sizes and strides of each result, or None for a row-major one; None if PyTorch does not tell."""
     key = op, _kind(args), tuple((k, _kind(v)) for k, v in kwargs.items())
     try:
         return _known[key]
@@ -134,7 +134,7 @@ def _laid(result: Any, layout: Any) -> Any:
 
 
 def as_pytorch_lays(name: str, op: Any, run: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel, whose results come out as PyTorch lays them."""
+    """A kernel whose results have the strides of PyTorch's."""
     if name in ROW_BY_ROW:
         return run
 

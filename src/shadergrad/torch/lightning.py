@@ -1,10 +1,10 @@
-"""The device as an accelerator of lightning, whose Trainer knows its own alone.
+"""The device as an accelerator of lightning, whose Trainer knows only its own accelerators.
 
     from shadergrad.torch.lightning import WebGPUAccelerator
     lightning.Trainer(accelerator=WebGPUAccelerator())
 
-lightning chooses a strategy for one device by the accelerator's class, and gives the host to classes that it does not know: this one is
-derived from its accelerator of Apple's GPUs, which have one device, too.
+lightning chooses a single-device strategy by the accelerator's class, and uses the host for classes that it does not know. So this one is
+derived from its accelerator of Apple's GPUs, which also has one device.
 https://lightning.ai/docs/pytorch/stable/extensions/accelerator.html
 """
 
@@ -75,7 +75,7 @@ class WebGPUAccelerator(*_bases()):  # type: ignore[misc]
 
     @classmethod
     def register_accelerators(cls, accelerator_registry: Any) -> None:
-        """Nothing: by name, lightning would give the host to its strategy."""
+        """Nothing: if it were registered by name, lightning would use the host."""
 
 
 __all__ = ["WebGPUAccelerator"]

@@ -1,4 +1,4 @@
-"""Memory of the device by PyTorch's names. In: sg.devices' figures. Out: bytes; zeros on the cpu device, whose arrays nobody counts."""
+"""Memory statistics under PyTorch's names. In: sg.devices' figures. Out: bytes; zeros on the cpu device, which does not count its arrays."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ def _statistics() -> devices.MemoryStats:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes that tensors and plans take now. What is not computed yet takes none."""
+    """The bytes that tensors and plans use now. Pending values use none."""
     return _statistics().in_use
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """The most bytes that were in use at once."""
+    """The peak of bytes in use."""
     return _statistics().peak
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Bytes in use, and those kept for what comes next."""
+    """Bytes in use, and those kept for reuse."""
     found = _statistics()
     return found.in_use + found.pooled
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """The most bytes that were in use at once, or what is reserved now if that is more."""
+    """The peak of bytes in use, or the bytes reserved now if they are more."""
     return max(memory_reserved(), max_memory_allocated())
 
 
 def memory_stats(device: Any = None) -> OrderedDict[str, int]:
-    """The same figures by the keys of PyTorch's allocators."""
+    """The same figures under the keys of PyTorch's allocators."""
     found = _statistics()
     return OrderedDict(
         {
@@ -54,12 +54,12 @@ def memory_stats(device: Any = None) -> OrderedDict[str, int]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """A table of them for people."""
+    """A printed table of them."""
     return "\n".join(f"{name:28}  {count:14,}" for name, count in memory_stats().items())
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Bytes that are free, and all: of SHADERGRAD_MEMORY_LIMIT, for WebGPU does not tell how much memory a GPU has.
+    """Free and total bytes of SHADERGRAD_MEMORY_LIMIT, because WebGPU does not report a GPU's total memory.
 
     Raises DeviceError without that limit.
     """
@@ -77,18 +77,18 @@ def total_memory() -> int:
 
 
 def empty_cache() -> None:
-    """Give memory that is free back to the driver."""
+    """Return free memory to the driver."""
     if Place.device != "cpu":
         flush()
         devices.empty_cache(Place.device)
 
 
 def empty_host_cache() -> None:
-    """Nothing: there is no page-locked memory."""
+    """Nothing: there is no pinned memory."""
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Let max_memory_allocated begin anew."""
+    """Reset max_memory_allocated to the present use."""
     if Place.device != "cpu":
         devices.reset_peak_memory_stats(Place.device)
 

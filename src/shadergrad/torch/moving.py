@@ -1,8 +1,8 @@
-"""Modules that move to the device or away from it: their parameters stay the same objects, so that tied ones stay tied.
+"""Moves of modules to the device or away from it: parameters stay the same objects, so that tied ones stay tied.
 
-In: PyTorch's Module._apply, behind .to() and its like. PyTorch would make new parameters, for a tensor of the device cannot take the
-place of another's data; it can swap the two instead (torch.__future__.set_swap_module_params_on_conversion). That setting changes
-load_state_dict too, and refuses parameters that someone else holds, so it is on only while a module moves.
+In: PyTorch's Module._apply, behind .to() and similar methods. PyTorch would create new parameters, because the data of a parameter cannot be
+replaced by a tensor of this device; it can swap the two instead (torch.__future__.set_swap_module_params_on_conversion). That setting changes
+load_state_dict too, and refuses parameters with other references, so it is on only while a module moves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Convert = Callable[[Tensor], Tensor]
 
 
 def _moves(module: nn.Module, convert: Convert) -> bool:
-    """Whether the conversion takes the parameters to the device or away from it, tried on a tensor without elements."""
+    """Whether the conversion moves the parameters to the device or away from it, tried on an empty tensor."""
     first = next(module.parameters(), None)
     if first is None or isinstance(first, nn.parameter.UninitializedParameter):
         return False

@@ -1,6 +1,6 @@
-"""PyTorch's private names: a self-test of all that this package uses, which says in words what another release lacks.
+"""PyTorch's private names: a self-test of all that this package uses, which names those that another release lacks.
 
-In: nothing. Out: functions with public words for what only private names can do.
+In: nothing. Out: functions with public names that wrap the private ones.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from torch import _C
 
 from ..errors import ShadergradError
 
-TESTED = ("2.13", "2.12", "2.14")  # the releases that the tests ran on, the one of the suite first
+TESTED = ("2.13", "2.12", "2.14")  # the releases that the tests ran on, the suite's own first
 KEY = "PrivateUse1"
 AUTOCAST_KEY = "AutocastPrivateUse1"
 AUTOGRAD_KEY = "AutogradPrivateUse1"
 
 
 class TorchVersionError(ShadergradError, RuntimeError):
-    """The installed PyTorch lacks a private name that the device is built on."""
+    """The installed PyTorch lacks a private name that the device needs."""
 
 
 def _setup(name: str, module: Any) -> None:
     from torch.utils import backend_registration  # late: its private function is looked for by check()
 
     class Guard(_C._acc.DeviceGuard):  # type: ignore[attr-defined,name-defined]
-        """PyTorch's own, whose one method PyTorch calls several times an operator: here no Python runs in it."""
+        """PyTorch's own class, whose one method PyTorch calls several times per operator: no Python runs in it here."""
 
         type_ = itertools.repeat(_C._autograd.DeviceType.PrivateUse1).__next__  # type: ignore[attr-defined]
 
@@ -93,7 +93,7 @@ def missing() -> list[str]:
 
 
 def check() -> None:
-    """Raises TorchVersionError where the installed PyTorch lacks what the device is built on."""
+    """Raises TorchVersionError if the installed PyTorch lacks a private name that the device needs."""
     if lacking := missing():
         raise _lacks(lacking[0])
 
@@ -116,17 +116,17 @@ _set = torch.ops.aten.set_.source_Storage_storage_offset
 
 
 def sized_on_meta(name: str) -> Callable[..., torch.Tensor]:
-    """PyTorch's Meta kernel of an operator that changes sizes, strides and offsets alone, and touches no memory; no Python runs in it."""
+    """PyTorch's Meta kernel of an operator that changes only sizes, strides and offsets, and touches no memory; no Python runs in it."""
     return functools.partial(overload(name)._handle.redispatch_boxed, META)
 
 
 def on_meta(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """What PyTorch's Meta kernel of an operator gives: it changes sizes, strides and offsets, and touches no memory."""
+    """The result of PyTorch's Meta kernel of an operator: it computes sizes, strides and offsets, and touches no memory."""
     return op.redispatch(META, *args, **kwargs)
 
 
 def one_by_one(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """What PyTorch's own kernel of an operator over lists gives, which calls an operator for each tensor."""
+    """The result of PyTorch's own kernel of an operator over lists, which calls an operator for each tensor."""
     return op._op_dk(_C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
 
@@ -140,12 +140,12 @@ lay: Callable[..., torch.Tensor] = functools.partial(_set._handle.redispatch_box
 
 
 def by_operations(op: Any, *args: Any) -> Any:
-    """PyTorch's own composition behind an operator, in C++. (The one in Python, `decompose`, forgets the dropout between recurrent layers.)"""
+    """PyTorch's own composition of an operator, in C++. (The one in Python, `decompose`, omits the dropout between recurrent layers.)"""
     return op._op_dk(_C.DispatchKey.CompositeImplicitAutograd, *args)
 
 
 def overrideable_attention_is_enabled() -> bool:
-    """Whether torch.nn.attention.sdpa_kernel leaves a device's own attention in."""
+    """Whether torch.nn.attention.sdpa_kernel permits a device's own attention."""
     return _C._get_overrideable_sdp_enabled()
 
 
@@ -159,12 +159,12 @@ def is_under_transforms() -> bool:
 
 
 def operator_names() -> list[str]:
-    """Of all operators of the namespace aten: "add.Tensor"."""
+    """The names of all operators of the namespace aten: "add.Tensor"."""
     return [n[6:] for n in _C._dispatch_get_all_op_names() if n.startswith("aten::")]
 
 
 def full_name(name: str) -> str:
-    """With the library that the operator is of: "aten::add.Tensor"."""
+    """The name with its library: "aten::add.Tensor"."""
     return name if "::" in name else f"aten::{name}"
 
 
@@ -174,14 +174,14 @@ def has_kernel(name: str, key: str) -> bool:
 
 
 def overload(name: str) -> Any:
-    """The operator of a name, "add.Tensor"; None where there is none."""
+    """The operator of a name, "add.Tensor"; None if there is none."""
     base, _, rest = name.partition(".")
     packet = getattr(torch.ops.aten, base, None)
     return None if packet is None else getattr(packet, rest or "default", None)
 
 
 def name_of(op: Any) -> str:
-    """ "add.Tensor"; without a dot where the overload has no name, and "vision::nms" of another library than aten."""
+    """The name as "add.Tensor"; without a dot if the overload has no name, and "vision::nms" for another library than aten."""
     base = op._schema.name.removeprefix("aten::")
     return f"{base}.{op._schema.overload_name}" if op._schema.overload_name else base
 
@@ -204,7 +204,7 @@ def aot_autograd(compiler: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def skip_when_tracing(package: str) -> None:
-    """Let PyTorch's compiler not follow calls into a package: where a graph broke off, it would compile our kernels one by one."""
+    """Keep PyTorch's compiler from following calls into a package: after a graph break it would compile the kernels one by one."""
     from torch._dynamo import trace_rules  # late: slow, and only torch.compile needs it
 
     if not trace_rules.check_file(__file__).skipped:
@@ -213,7 +213,8 @@ def skip_when_tracing(package: str) -> None:
 
 def before_optimizers(prepare: Callable[[torch.optim.Optimizer], None]) -> None:
     """Call `prepare` with each optimizer that PyTorch's compiler finds, before it decides where the optimizer counts its steps.
-    Raises TorchVersionError where the installed PyTorch decides elsewhere."""
+    Raises TorchVersionError if the installed PyTorch decides elsewhere.
+    """
     from torch._dynamo.variables.optimizer import OptimizerVariable  # late: the same
 
     if not hasattr(OptimizerVariable, "_set_capturable"):

@@ -1,4 +1,4 @@
-"""torch.webgpu: what programs ask a device module of PyTorch's, and the registration of the device itself."""
+"""torch.webgpu, the device module that PyTorch expects, and the registration of the device itself."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ NAME = "webgpu"
 
 
 def use(device: str) -> None:
-    """Which of shadergrad's devices lies behind torch.device("webgpu"): "webgpu", the default, or "cpu".
+    """Choose the shadergrad device behind torch.device("webgpu"): "webgpu", the default, or "cpu".
 
-    Choose before the first tensor is made: tensors stay where they are. "cpu" is for machines without a GPU, and for tests.
+    Choose before the first tensor is made: tensors stay on their device. "cpu" is for machines without a GPU, and for tests.
     Raises DeviceError for another name.
     """
     if device not in ("cpu", "webgpu"):
@@ -55,7 +55,7 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """1 where is_available() is true: PyTorch's private device in Python has one index."""
+    """1 if is_available() is true: PyTorch's private device in Python has one index."""
     return int(is_available())
 
 
@@ -144,8 +144,9 @@ def _module() -> ModuleType:
 
 
 def _warn_of_cuda() -> None:
-    """PyTorch takes a registered private device for the accelerator of the process, and its autograd asks for CUDA's streams only where
-    CUDA is that: https://github.com/pytorch/pytorch/issues/161129"""
+    """Warns if CUDA is available: PyTorch makes a registered private device the accelerator of the process, and its autograd then no longer
+    uses CUDA's streams: https://github.com/pytorch/pytorch/issues/161129
+    """
     if torch.cuda.is_available():
         warnings.warn(
             "[shadergrad.torch] PyTorch has one accelerator a process, which is webgpu now: backward passes on cuda end in an internal "

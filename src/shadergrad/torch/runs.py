@@ -1,7 +1,7 @@
-"""A sequence of operators that comes again, from its beginning to its end: which values it took, and which it promised.
+"""The replay of a recorded sequence of operators: the values that it took from outside, and the values that it promised.
 
-In: an entry of the tree (entries.py), the nodes that came from outside, the cells whose values are promised. Out: their values, as nodes of one
-composition, or computed by the program of the step before without any node.
+In: an entry of the tree (entries.py), the nodes from outside, the cells whose values are promised. Out: their values, as nodes of one
+composition, or computed by the program of the previous step without any node.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from .entries import MOST_MAKINGS, Entry
 from .storage import Cell
 
 _ending = threading.RLock()
-NOTHING: Any = None  # in place of an input that is not needed any more
+NOTHING: Any = None  # in place of an input that is no longer needed
 
 
 def _places(cells: list[Cell]) -> tuple[int, ...]:
-    """Of what was computed, each once."""
+    """The places of computed values, each once."""
     return tuple({c.place: None for c in cells if c.place >= 0})
 
 
 class Run:
-    """A sequence that comes again. at: the entry of the last operator. inputs: the nodes that it took from outside. cells: those whose
-    values it promised. is_over: they were given. dtype: the default one, on which operators without tensors hang.
+    """A replayed sequence. at: the entry of the last operator. inputs: the nodes that it took from outside. cells: those whose
+    values it promised. is_over: whether they have been given. dtype: the default dtype, on which operators without tensors depend.
     """
 
     __slots__ = ("_taken", "at", "cells", "device", "dtype", "inputs", "is_over")
@@ -48,7 +48,9 @@ class Run:
         self._taken: set[int] = set()  # the inputs, by id
 
     def take(self, node: Node) -> bool:
-        """Note a value from outside as the next input; not one that is an input already, for then it would be written as one and read as another."""
+        """Record a value from outside as the next input. One that is an input already is refused, because it would be written as one and read as
+        another.
+        """
         if id(node) in self._taken:
             return False
         self._taken.add(id(node))
@@ -73,7 +75,7 @@ class Run:
         return row[2], row[3]
 
     def end(self) -> dict[int, Node]:
-        """Give every cell that is alive its value. The values by place."""
+        """Give every living cell its value. Returns the values by place."""
         with _ending:
             cells = self._alive()
             if self.is_over and cells:  # what `compute` left, because it is a view; the next time it is computed
@@ -90,7 +92,7 @@ class Run:
         return dict(zip(places, recipe.results([self.inputs[k] for k in inputs], self.device), strict=True))
 
     def compute(self) -> None:
-        """Begin computing every value that is asked for, and give it. Views and numbers, which cost nothing, stay promised."""
+        """Start computing every value that was read, and give it. Views and numbers, which cost nothing, stay promised."""
         with _ending:
             entry, cells = self.at, self._alive()
             places = entry.computed(_places(cells))
@@ -109,12 +111,12 @@ class Run:
             self._let_go(_places([c for c in cells if c.run is self]))
 
     def _let_go(self, places: tuple[int, ...]) -> None:
-        """Hold no more of what came from outside than some places need."""
+        """Release the values from outside that some places do not need."""
         needed = self.at.making(places).inputs if places else ()
         self.inputs = [node if k in needed else NOTHING for k, node in enumerate(self.inputs)]
 
     def _learn(self, places: tuple[int, ...], roots: list[Node]) -> None:
-        """Compute nodes, and remember how. What fails is left to whoever reads it."""
+        """Compute nodes, and remember how. Errors are left to the reader of a value."""
         if not roots:
             return
         short = ShortCapture(roots)
@@ -142,9 +144,9 @@ class Run:
 
 
 class Quick:
-    """How the values of some places were computed, so that no node is needed to compute them again.
+    """How the values of some places were computed, so that they can be computed again without nodes.
 
-    key: of their short capture. kinds: shape and dtype of each place. sources: which of the sequence's inputs the capture read. numbers: which
+    key: of their short capture. kinds: shape and dtype of each place. sources: the sequence's inputs that the capture read. numbers: which
     of them are numbers, with their form.
     """
 
@@ -153,7 +155,7 @@ class Quick:
 
     @classmethod
     def of(cls, short: ShortCapture, places: tuple[int, ...], run: Run) -> Quick | None:
-        """None where an input is neither a value in memory nor a number, or one value is two inputs."""
+        """None if an input is neither a value in memory nor a number, or if one value is two inputs."""
         needed = run.at.making(places).inputs
         which = {id(run.inputs[k]): k for k in needed}
         sources = [which.get(id(node)) for node in short.sources]
@@ -167,7 +169,7 @@ class Quick:
         return cls(execute.key_of(short), {place: run.kind(place) for place in places}, read, forms)
 
     def results(self, inputs: list[Node], device: str) -> dict[int, Node] | None:
-        """The values by place; None where this is not how they are computed."""
+        """The values by place; None if they cannot be computed in this way."""
         sources = [inputs[k].storage for k in self._sources]
         if None in sources or len({*map(id, sources)}) != len(sources):
             return None
@@ -184,5 +186,5 @@ class Quick:
 
 
 def _form(node: Node) -> Form | None:
-    """Of a number that is not in memory; None of any other node."""
+    """The form of a number that is not in memory; None for any other node."""
     return node.primitive.form if type(node) is Node and node.storage is None and not node.inputs else None

@@ -1,6 +1,6 @@
-"""PyTorch's operators for which we have a function of the same name that takes the same arguments. In: a name. Out: the function.
+"""PyTorch's operators for which shadergrad has a function of the same name and signature. In: a name. Out: the function.
 
-Not by trial: each name below was compared with PyTorch over op_db. Where signatures differ, a kernel stands in kernels/.
+Each name below was compared with PyTorch over op_db. If signatures differ, there is a kernel in kernels/.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _with_long_positions(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def function_of(name: str) -> Callable[..., Any] | None:
-    """Our function for one of PyTorch's operators; None where none takes the same arguments."""
+    """The shadergrad function for one of PyTorch's operators; None if none takes the same arguments."""
     if not SAME:
         _fill()
     return SAME.get(name)

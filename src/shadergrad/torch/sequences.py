@@ -1,12 +1,13 @@
-"""Sequences of operators that come again: recognised, not recorded.
+"""Repeated sequences of operators, which are recognised and replayed instead of being recorded again.
 
-A training loop calls the same operators in each step. From the third time on they are followed by a tree of entries (entries.py): each
-operator's arguments are compared with those of the step before, and its results are tensors whose values are promised. Where the sequence
-ends, because a value is asked for, the device is to compute, or another operator comes, the values that are still alive become results
-of one composition (graph/composition.py). A run of those is known by its short key, so that no graph is made.
+A training loop calls the same operators in each step. From the third time on the calls follow a tree of entries (entries.py): each
+operator's arguments are compared with those of the earlier step, and its results are tensors whose values are promised. The sequence
+ends when a value is read, the device computes, or another operator is called. Then the promised values that are still referenced become
+results of one composition (graph/composition.py), whose program is found by its short key, without building a graph.
 
-The first time an operator's key is noted, the second time what it added is recorded. What hangs on more than its arguments - random
-numbers, values that were read, tensors of the host - is never recorded: it runs as it is, and its results come from outside.
+The first time an operator's key is noted, the second time its nodes are recorded. Operators that depend on more than their arguments
+(random numbers, values that were read, host tensors) are never recorded: they run as they are, and their results count as values from
+outside.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ from .runs import Run
 from .storage import Cell, Place, cell_of, constant, offset_of, wrap
 
 Kernel = Callable[..., Any]
-MOST_OPERATORS = 5_000  # of a sequence: then it ends
-MOST_ALIKE = 8  # entries behind another that differ only in which values they take
+MOST_OPERATORS = 5_000  # per sequence
+MOST_ALIKE = 8  # successors of an entry that differ only in which values they take
 MOST_NOTED = 200_000
 MOST_ENTRIES = 20_000
 
 
 class _Recording:
-    """A sequence that is recorded. at: its last entry. beside: what came here before with other numbers. inputs: how many values it took from
-    outside. places: of its values, by the ids of nodes, which are kept, so that no id is another's.
+    """A sequence that is being recorded. at: its last entry. beside: an earlier entry here with other numbers. inputs: how many values it took
+    from outside. places: of its values, by the ids of nodes, which are kept, so that ids stay unique.
     """
 
     def __init__(self, at: Entry) -> None:
@@ -72,12 +73,12 @@ class _Recording:
         self._kept.append(node)
 
     def is_read(self, made: list[Node]) -> bool:
-        """Whether some of these nodes hang on what the sequence computed."""
+        """Whether some of these nodes depend on values that the sequence computed."""
         return any(self.places.get(id(i), -1) >= 0 for node in made for i in node.inputs)
 
 
 class _Tree:
-    """What came before. noted: operators with all before them, by hash. apart: operators that are never recorded. count: of entries."""
+    """The recorded sequences. noted: operators with all before them, by hash. apart: operators that are never recorded. count: of entries."""
 
     def __init__(self) -> None:
         self.roots: dict[Any, Entry] = {}
@@ -86,7 +87,7 @@ class _Tree:
         self.count = 0
 
     def root(self, *what: Any) -> Entry:
-        """The beginning on a device, with a default dtype."""
+        """The first entry for a device and a default dtype."""
         return self.roots.get(what) or self.roots.setdefault(what, Entry(None, 0, 0))
 
     def make_room(self) -> None:
@@ -101,8 +102,8 @@ class _Tree:
 
 
 class _State(threading.local):
-    """Where a thread stands. run: the sequence that it follows; recording: or records; neither: it notes operators, the last `chain`, until
-    the next beginning. inside: an operator is at work, and those that it calls are its own.
+    """The state of a thread. run: the sequence that it replays; recording: the one that it records; neither: it notes operators, the last one
+    `chain`, until the next sequence begins. inside: an operator runs, and the operators that it calls belong to it.
     """
 
     inside: bool = False
@@ -117,7 +118,7 @@ state = _State()
 
 
 def begin() -> None:
-    """End what this thread follows or records, and begin with its next operator."""
+    """End the sequence that this thread replays or records; the next operator begins another."""
     run, state.run, state.recording = state.run, None, None
     if run is not None and not run.is_over:
         run.end()
@@ -129,7 +130,7 @@ def begin() -> None:
 
 
 def flush() -> None:
-    """Begin computing what is alive."""
+    """Start computing all values that are still referenced."""
     run = state.run
     if run is not None and run.cells and not run.is_over:
         run.compute()
@@ -138,7 +139,7 @@ def flush() -> None:
 
 
 def followed(op: Any, kernel: Kernel) -> Kernel:
-    """A kernel, as the dispatcher calls it."""
+    """A kernel, as the dispatcher calls it, with recording and replay."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if state.inside or mode.heard or current.trace is not None or timing.listeners or symbolic_sizes.follows:
@@ -155,7 +156,7 @@ def followed(op: Any, kernel: Kernel) -> Kernel:
 
 
 def _other(op: Any, kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """An operator that no entry stands for."""
+    """Handles an operator that no entry matches."""
     try:
         leaves = leaves_of(in_order(args, kwargs), [])
         key = key_of(op, leaves)
@@ -186,7 +187,7 @@ def _other(op: Any, kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def _recording_from(run: Run) -> _Recording:
-    """What goes on from where a sequence was followed to."""
+    """Continues as a recording at the point up to which a sequence was replayed."""
     recording = _Recording(run.at)
     for place, node in run.end().items():
         recording.note(node, place)
@@ -196,7 +197,7 @@ def _recording_from(run: Run) -> _Recording:
 
 
 def _apart(kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """An operator that runs as it is. Where it reads values on the host, or what is recorded, something new begins."""
+    """Runs an operator that is not recorded. If it reads values on the host, or recorded values, a new sequence begins."""
     recording, downloads = state.recording, execute.downloads
     state.inside = True
     try:
@@ -215,7 +216,7 @@ def _apart(kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any], key: int, chain: int) -> Any:
-    """Run an operator and add what it does to the tree, or its key to those that run apart."""
+    """Run an operator and add its nodes to the tree, or add its key to the operators that are never recorded."""
     recording = state.recording
     assert recording is not None
     alike = recording.at.behind.setdefault(op, [])
@@ -266,7 +267,7 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
 
 
 def _takes_tensors_as_numbers(op: Any, leaves: list[Any]) -> bool:
-    """Whether a tensor of float32 without axes means the same as a number: element by element, beside tensors of float32."""
+    """Whether a 0-d float32 tensor means the same as a number: in elementwise operators, beside float32 tensors."""
     is_elementwise = torch.Tag.pointwise in getattr(op, "tags", ()) or str(op).startswith(
         ("aten._foreach_", "aten._fused_")
     )
@@ -274,7 +275,7 @@ def _takes_tensors_as_numbers(op: Any, leaves: list[Any]) -> bool:
 
 
 def _changed_numbers(twin: Entry, leaves: list[Any]) -> tuple[int, ...]:
-    """Which leaves are numbers that differ from those of an entry, or did before."""
+    """The leaves that are numbers and differ from those of an entry, or did before."""
     if len(leaves) != len(twin.leaves):
         return ()
     return tuple(
@@ -326,13 +327,13 @@ class _Call:
         return Seen(self._place(node), tuple(a.shape), a.stride(), offset_of(a), a.dtype, node.shape, node.dtype)
 
     def undo(self) -> None:
-        """Let the arguments have the values of before, where the operator failed after it had written some."""
+        """Restore the arguments' old values, if the operator failed after it had written some."""
         for _, cell, node in self.cells.values():
             if cell.node is not node:
                 cell.keep(node)
 
     def tell(self, entry: Entry, result: Any, made: list[Node]) -> bool:
-        """Let an entry say what the operator did. False where no entry can."""
+        """Record the operator's actions in an entry. False if they cannot be recorded."""
         for a, e in zip(self.leaves, self.specs, strict=True):
             if type(e) is Seen and (e.shape, e.stride, e.offset) != (tuple(a.shape), a.stride(), a.storage_offset()):
                 return False  # the operator gave its argument another size
@@ -365,13 +366,14 @@ class _Call:
         return True
 
     def _are_alone(self, written: list[int]) -> bool:
-        """Whether no other argument has the value of one that is written: then none can lie over the same memory, now or later, and be read
-        or written after it."""
+        """Whether no other argument has the value of one that is written. Then none can share its memory, now or later, and be read
+        or written after it.
+        """
         taken = [e.place for e in self.specs if type(e) is Seen]
         return all(taken.count(taken[k]) == 1 for k in written)
 
     def _rows(self, ends: list[Node], made: list[Node]) -> list[tuple[Node, Row]] | None:
-        """What the operator added, in order; None where it hangs on something else than its arguments."""
+        """The nodes that the operator added, in order; None if they depend on something else than its arguments."""
         ours = {id(node) for node in made}
         count, added = self.recording.at.count, dict(self.fresh)
         rows: list[tuple[Node, Row]] = []
@@ -392,7 +394,7 @@ class _Call:
         return rows
 
     def _told(self, r: Any, ends: list[Node]) -> Any:
-        """How an entry says a result; None where it cannot."""
+        """An entry's description of a result; None if there is none."""
         if type(r) in PLAIN:
             return Plain(r)
         if type(r) is list or type(r) is tuple:
@@ -412,7 +414,7 @@ class _Call:
 
 
 def _placed(told: Any, places: Iterator[int]) -> Any:
-    """What an entry says of a result, with the places of what the operator computed."""
+    """An entry's description of a result, with the places of the operator's values."""
     if type(told) is Items:
         return Items(tuple([_placed(t, places) for t in told.items]))
     return told._replace(place=next(places)) if type(told) is Given else told

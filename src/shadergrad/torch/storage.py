@@ -1,7 +1,7 @@
-"""How PyTorch's tensors and ours meet: a torch storage carries a Cell, whose value is one of our tensors.
+"""The connection of PyTorch's tensors and shadergrad's: a torch storage holds a Cell, whose value is a shadergrad tensor.
 
 A torch.Tensor is (storage, sizes, strides, offset), as everywhere in PyTorch: views are made by PyTorch's own Meta kernels, which
-share the storage and keep the device. A cell's value lies row by row; `read` gives the part that a torch.Tensor names, `write`
+share the storage and keep the device. A cell's value is row-major; `read` gives the part that a torch.Tensor selects, `write`
 replaces it. Nothing has an address.
 """
 
@@ -26,16 +26,16 @@ from .strides import Part, overlaps, part_of, reach
 
 
 class Place:
-    """Our device behind torch.device("webgpu"). There is one, for PyTorch's private device in Python has one index."""
+    """The shadergrad device behind torch.device("webgpu"). There is one, because PyTorch's private device in Python has one index."""
 
     device = "webgpu"
 
 
 class Cell:
-    """What a storage holds: a tensor of ours, in any shape, without a history. Writes replace it.
+    """The content of a storage: a shadergrad tensor, in any shape, without history. Writes replace it.
 
-    run: the sequence of operators that will make the value, which it promised (sequences.py), and at which of its places; None where the
-    value is here. Who asks for a promised value ends the sequence.
+    run: the sequence of operators that promised the value (sequences.py), and the place of the value in it; None if the
+    value is here. Reading a promised value ends the sequence.
     """
 
     __slots__ = ("__weakref__", "_node", "_value", "address", "place", "run")
@@ -68,20 +68,20 @@ class Cell:
         return self._node if self._value is None else self._value._node
 
     def promise(self, run: Any, place: int) -> None:
-        """Let a sequence make the value."""
+        """Record that a sequence will make the value."""
         self.run = run
         self.place = place
         self._value = self._node = None
 
     def keep(self, node: Any) -> None:
-        """Hold the value that was promised."""
+        """Store the promised value."""
         self._node = node
         self.run = None
         if node.storage is None:
             self._value = Tensor._of(node)  # which is noted, to be computed
 
     def holds(self, count: int, dtype: Any) -> bool:
-        """Whether the value has so many elements of a dtype; ends no sequence."""
+        """Whether the value has that many elements of a dtype; does not end a sequence."""
         if self.run is None:
             node = self.node
             shape, kept = node.shape, node.dtype
@@ -91,7 +91,7 @@ class Cell:
 
 
 def constant(value: float) -> Tensor:
-    """A number of float32 without axes."""
+    """A number as a 0-d float32 tensor."""
     return sg.full((), value, dtype=sg.float32, device=Place.device)
 
 
@@ -106,7 +106,7 @@ def refuse_other(device: Any) -> None:
 
 
 def refuse_generator(generator: Any) -> None:
-    """Raises RuntimeError for a generator of PyTorch's, which would not be used."""
+    """Raises RuntimeError for a torch.Generator, which would not be used."""
     if generator is not None:
         raise RuntimeError(
             f"[torch] the device webgpu draws from its own stream, not from a generator of {generator.device}. "
@@ -115,12 +115,12 @@ def refuse_generator(generator: Any) -> None:
 
 
 def offset_of(x: torch.Tensor) -> int:
-    """Where in its storage a torch.Tensor begins, in elements."""
+    """The offset of a torch.Tensor in its storage, in elements."""
     return int(x.storage_offset())
 
 
 def wrap(value: Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
-    """A contiguous torch.Tensor with the values of one of our tensors. dtype: PyTorch's, where ours stands for another."""
+    """A contiguous torch.Tensor with the values of a shadergrad tensor. dtype: PyTorch's, if it is stored as another."""
     node = value._node  # its fields cost a tenth of the tensor's properties
     shape = node.shape
     result = new_tensor(shape, dtype or TORCH[node.dtype])
@@ -132,7 +132,7 @@ def wrap(value: Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
 
 
 def wrap_as(value: Tensor, dtype: torch.dtype, stride: tuple[int, ...]) -> torch.Tensor:
-    """A torch.Tensor whose axes lie in memory in another order: dense strides, of channels_last for instance."""
+    """A torch.Tensor with another memory order of axes: dense strides, of channels_last for instance."""
     order = sorted(range(len(stride)), key=lambda i: (-stride[i], i))
     if order == list(range(len(stride))):
         return wrap(value, dtype)
@@ -140,7 +140,7 @@ def wrap_as(value: Tensor, dtype: torch.dtype, stride: tuple[int, ...]) -> torch
 
 
 def strides_of_copy(x: torch.Tensor, memory_format: Any = None) -> tuple[int, ...] | None:
-    """The strides of a copy, as PyTorch chooses them; None where the elements lie row by row."""
+    """The strides of a copy, as PyTorch chooses them; None if the elements are row-major."""
     if memory_format is torch.contiguous_format or (
         memory_format in (None, torch.preserve_format) and x.is_contiguous()
     ):
@@ -171,8 +171,8 @@ def cell_of(x: torch.Tensor) -> Cell:
 
 
 def _line(cell: Cell, dtype: torch.dtype) -> Tensor:
-    """All values of a storage row by row, as PyTorch's dtype shows them: complex numbers may be seen as pairs, pairs as those, and on the
-    cpu device halves as integers of 16 bits.
+    """All values of a storage in row-major order, with PyTorch's dtype: complex numbers may be viewed as pairs, pairs as complex numbers, and on
+    the cpu device halves as 16-bit integers.
 
     Raises DTypeError for another view of bits: the device may store another number of them.
     """
@@ -193,9 +193,9 @@ def _line(cell: Cell, dtype: torch.dtype) -> Tensor:
 
 
 def read(x: torch.Tensor) -> Any:
-    """The value of a torch.Tensor as one of ours; a number for one of the host that has no axes.
+    """The value of a torch.Tensor as a shadergrad tensor; a number for a 0-d tensor of the host.
 
-    Raises RuntimeError for any other tensor of the host, as PyTorch.
+    Raises RuntimeError for any other host tensor, as PyTorch.
     """
     storage: Any = x.untyped_storage()
     try:
@@ -224,14 +224,14 @@ def read(x: torch.Tensor) -> Any:
 
 
 def read_or_move(x: torch.Tensor) -> Any:
-    """The same, of tensors of the host too, which are copied."""
+    """The same, but host tensors are copied to the device."""
     return read(x) if x.device.type == "webgpu" or x.dim() == 0 else from_host(x)
 
 
 def write(x: torch.Tensor, value: Any) -> torch.Tensor:
-    """Let a torch.Tensor, and so all that share its storage, have the values of one of our tensors, or of a number.
+    """Assign the values of a shadergrad tensor, or a number, to a torch.Tensor, and so to all that share its storage.
 
-    Raises RuntimeError for sizes that do not fit, and for a tensor with several places for one element, as PyTorch.
+    Raises RuntimeError for sizes that do not fit, and for a tensor with several positions for one element, as PyTorch.
     """
     cell, shape, dtype = cell_of(x), tuple(x.shape), STORED[x.dtype]
     if not isinstance(value, Tensor):
@@ -267,7 +267,7 @@ def write(x: torch.Tensor, value: Any) -> torch.Tensor:
 
 
 def from_host(x: torch.Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """The values of a torch.Tensor of the host on our device. dtype: PyTorch's, by default its own."""
+    """The values of a host torch.Tensor on the device. dtype: PyTorch's, by default its own."""
     x = x.detach().resolve_conj().resolve_neg().contiguous()
     if dtype is not None and dtype is not x.dtype:
         x = x.to(dtype)
@@ -278,7 +278,7 @@ def from_host(x: torch.Tensor, dtype: torch.dtype | None = None) -> Tensor:
 
 
 def to_host(x: torch.Tensor) -> torch.Tensor:
-    """A torch.Tensor of the host with the values of one of the device."""
+    """A host torch.Tensor with the values of one of the device."""
     value = read(x.detach())
     found = torch.from_numpy(np.array(value.numpy())).to(x.dtype).reshape(x.shape)
     stride = strides_of_copy(x)

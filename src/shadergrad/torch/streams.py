@@ -1,4 +1,4 @@
-"""Streams and events of the device: it computes in one order, so every stream is that one. An event is a time on the host after a wait."""
+"""Streams and events of the device. It executes in order, so all streams are one. An event is the host's time after waiting for the device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def synchronize(device: Any = None) -> None:
 
 
 class Stream(torch.Stream):
-    """The one order in which the device computes: whatever a program starts in it comes after all before."""
+    """The only order in which the device computes: work that a program starts in it runs after all earlier work."""
 
     def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> Stream:
         return super().__new__(cls, device="webgpu", priority=priority)  # type: ignore[call-arg]
@@ -28,7 +28,7 @@ class Stream(torch.Stream):
         synchronize()
 
     def query(self) -> bool:
-        """Compute what is pending, and say True."""
+        """Compute what is pending, and return True."""
         synchronize()
         return True
 
@@ -46,7 +46,7 @@ class Stream(torch.Stream):
 
 
 class Event:
-    """A point in time: `record` waits until all is computed and reads the clock; `elapsed_time` gives milliseconds."""
+    """A point in time: `record` waits until all is computed and reads the clock; `elapsed_time` returns milliseconds."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         self.enable_timing = enable_timing
@@ -67,7 +67,7 @@ class Event:
         synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to another. Raises DeviceError where one was not recorded, or does not time."""
+        """Milliseconds from this event to another. Raises DeviceError if one was not recorded, or has no timing."""
         if not (self.enable_timing and end_event.enable_timing):
             raise DeviceError("[Event.elapsed_time] an event does not time. Hint: Event(enable_timing=True).")
         if self._time is None or end_event._time is None:
@@ -76,7 +76,7 @@ class Event:
 
 
 class StreamContext:
-    """Within, all is computed in the same order as outside."""
+    """A context without effect, because there is one stream."""
 
     def __init__(self, stream: Any = None) -> None:
         self.stream = stream
@@ -87,7 +87,7 @@ class StreamContext:
 
 
 def stream(stream: Any) -> StreamContext:
-    """A context within which all is computed in the same order as outside."""
+    """A context without effect, because there is one stream."""
     return StreamContext(stream)
 
 

@@ -1,7 +1,7 @@
-"""Which elements of a line strides name. In: the values of a storage row by row, shape, strides, offset. Out: the part they name.
+"""The elements that strides select from a row-major storage. In: the storage's values, shape, strides, offset. Out: the selected part.
 
-A part is taken by slices, a permutation and an expansion where those can say it, so that the compiler's index algebra reads it in
-place; else by a gather.
+If slices, a permutation and an expansion can express it, they are used, so that the compiler's index algebra reads the part in
+place; else a gather.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ..tensor.composed import composed
 
 
 def reach(shape: Sequence[int], stride: Sequence[int], offset: int) -> int:
-    """How many elements a storage must have, so that these strides stay in it."""
+    """The number of elements that a storage needs for these strides."""
     if 0 in shape:
         return 0
     return offset + 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
 
 
 def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether two places of an expanded shape are one element, so that nothing can be written to it."""
+    """Whether two positions of an expanded shape are one element, so that it cannot be written."""
     return any(n > 1 and s == 0 for n, s in zip(shape, stride, strict=True))
 
 
 class Part:
-    """The part of a line of `n` elements that a shape, strides and an offset name."""
+    """The part of a row of `n` elements that a shape, strides and an offset select."""
 
     def __init__(self, n: int, shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> None:
         self.shape, self.stride, self.offset = shape, stride, offset
@@ -57,7 +57,7 @@ class Part:
         return part.expand(self.shape) if unexpanded != self.shape else part
 
     def _cut(self, line: Tensor) -> Tensor:
-        """The axes from the longest step to the shortest: the line cut into rows of each step, and sliced."""
+        """The axes from the largest stride to the smallest: the row is reshaped for each stride, and sliced."""
         starts, rest = [], self.offset
         for step in self.steps:
             starts.append(rest // step)
@@ -83,7 +83,7 @@ class Part:
         return line[(*key, rest) if last != 1 else tuple(key)]
 
     def places(self, device: str) -> Tensor:
-        """The position of each element in the line."""
+        """The position of each element in the row."""
         at = np.full((), self.offset, dtype=np.int32)
         for k, s in zip(self.shape, self.stride, strict=True):
             at = at[..., None] + np.arange(k, dtype=np.int32) * s
@@ -92,7 +92,7 @@ class Part:
 
 @partial(composed, gives_views=True)
 def part_of(line: Tensor, shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Tensor:
-    """The elements that strides name, as a tensor of `shape`."""
+    """The elements that strides select, as a tensor of `shape`."""
     if math.prod(shape) == 0:
         return line[:0].reshape(shape)
     return Part(line.numel(), shape, stride, offset).of(line)

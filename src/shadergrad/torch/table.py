@@ -1,7 +1,7 @@
-"""The table of kernels: from the names of PyTorch's operators to functions over tensors of ours.
+"""The table of kernels: from the names of PyTorch's operators to functions over shadergrad tensors.
 
-`@kernel("add.Tensor")` takes and gives tensors of ours; the dispatcher reads and wraps. `@on_tensors("view")` takes torch.Tensors as
-they come: memory, copies and writes. A functional kernel serves its in-place and out= forms as well.
+Functions under `@kernel("add.Tensor")` take and return shadergrad tensors; the dispatcher reads and wraps. Functions under
+`@on_tensors("view")` take torch.Tensors: memory, copies and writes. A functional kernel serves its in-place and out= forms as well.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Kernel(NamedTuple):
-    """One operator's kernel. takes_tensors: torch.Tensors as they come, not values of ours. takes_host: also tensors of the host, which
-    it moves, as PyTorch does with indices and lengths. is_followed: sequences.py recognises it where it comes again.
+    """One operator's kernel. takes_tensors: it takes torch.Tensors instead of values. takes_host: also host tensors, which
+    it moves, as PyTorch does with indices and lengths. is_followed: sequences.py records and replays it.
     """
 
     function: Callable[..., Any]
@@ -44,7 +44,7 @@ def kernel(*names: str, takes_host: bool = False) -> Callable[[F], F]:
 
 
 def pure_kernel(*names: str) -> Callable[[F], F]:
-    """A kernel over values that only composes operations (tensor/composed.py): no random numbers, and no look at values."""
+    """A kernel over values that only composes operations (tensor/composed.py): no random numbers, and no reads of values."""
 
     def noted(function: F) -> F:
         _noted(names, composed(function, gives_views=True, is_patient=True), False)
@@ -59,12 +59,12 @@ def on_tensors(*names: str) -> Callable[[F], F]:
 
 
 def passing(*names: str) -> Callable[[F], F]:
-    """A kernel over torch.Tensors that computes nothing: it gives sizes and strides, or calls what is followed by itself."""
+    """A kernel over torch.Tensors that computes nothing: it returns sizes and strides, or calls operators that are recorded themselves."""
     return lambda function: _noted(names, function, True, False, False)
 
 
 def composite(name: str) -> Callable[[F], F]:
-    """In place of one of PyTorch's compositions, over torch.Tensors: it calls operators of PyTorch's, which record gradients."""
+    """Replaces one of PyTorch's compositions, over torch.Tensors: it calls PyTorch's operators, which record gradients."""
 
     def noted(function: F) -> F:
         COMPOSITES[name] = function

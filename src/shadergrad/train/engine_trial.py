@@ -1,4 +1,4 @@
-"""A trial of several engines. In: the times of their steps. Out: the fastest engine, and a line that names it."""
+"""Compares the engines of the backward pass. In: the times of their steps. Out: the fastest engine, and a line of text with its name."""
 
 from __future__ import annotations
 

@@ -66,15 +66,16 @@ SAME = 0.05  # a test image that was saved as a picture, and read again
 
 @dataclass(frozen=True)
 class Known:
-    """What a classifier of drawings learned from, to tell what it cannot know: images of 8x8 pixels, [n, 64], and test images
-    with their labels, which are recognised."""
+    """The training images of a classifier of drawings, to detect drawings that it cannot know: images of 8x8 pixels, [n, 64], and test images
+    with their labels, which are recognised.
+    """
 
     images: np.ndarray
     test_images: np.ndarray
     test_labels: np.ndarray
 
     def remark(self, path: Path) -> str:
-        """What to say of a drawing beside its class, if anything."""
+        """A remark on a drawing beside its class, if there is one."""
         if (count := drawings_on(path)) > 1:
             return f"; not sure: {count} characters seem to be on the picture, and the network sees one"
         small = read_drawing(path, KNOWN_SIDE).ravel()

@@ -1,4 +1,4 @@
-"""Recipes from files. In: a package and a name, or a path. Out: the recipe; or one line that says why there is none."""
+"""Finds and loads recipes. In: a package and a name, or a path. Out: the recipe, or a one-line error with the reason."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def unknown_recipe(word: str, names: list[str]) -> RecipeError:
 
 
 def _importing(path: Path, load: Callable[[], ModuleType]) -> ModuleType:
-    """What `load` gives; what goes wrong in it, in one line that says where in the file."""
+    """The result of `load`; its errors become one line that names the line of the file."""
     try:
         return load()
     except RecipeError as error:
@@ -88,7 +88,7 @@ def _importing(path: Path, load: Callable[[], ModuleType]) -> ModuleType:
 
 
 def _line_in(path: Path, error: BaseException) -> str:
-    """The line of the file in which an error came up, or that called where it did."""
+    """The line of the file that raised an error, or that called the code that did."""
     trace, line = error.__traceback__, None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(path):
@@ -110,7 +110,7 @@ def _recipe_in(module: ModuleType, path: Path) -> Recipe:
 
 
 def _neighbours(path: Path) -> str:
-    """The end of the sentence that there is no such file: what is there instead."""
+    """The end of a missing-file error: the files that exist there."""
     if path.is_dir():
         names = [file.name for file in _python_files(path)]
         return f": that is a folder, with {', '.join(names[:5])}." if names else ": that is a folder."

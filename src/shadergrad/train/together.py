@@ -1,7 +1,7 @@
-"""A training by several processes: each takes its share of every batch, and all make the same step.
+"""Training with several processes: each takes its share of every batch, and all make the same step.
 
-In: a Trainable, the same in all processes, and a process group. Out: what its run does otherwise: shares of batches, means of gradients and losses,
-random numbers of its own, and stops that all make together. The first process alone writes files.
+In: a Trainable, the same in all processes, and a process group. Out: the parts of a run that differ: shares of batches, means of gradients
+and losses, separate random numbers, and synchronized stops. Only rank 0 writes files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ APART = 0x9E3779B97F4A7C15  # between the seeds of processes
 
 
 def join_launched() -> None:
-    """Connect with the others, where torchrun, or what sets its variables, has started several processes."""
+    """Connect with the other processes, if torchrun, or a launcher with its variables, has started several."""
     if not sg.distributed.is_initialized() and config.launched_with("WORLD_SIZE") not in ("", "1"):
         sg.distributed.init_process_group("gloo")
 
@@ -45,12 +45,12 @@ def is_first() -> bool:
 
 
 def first_ones(value: T) -> T:
-    """What the first process has. All call it."""
+    """The value of rank 0. All processes call it."""
     return from_root(value, 0, chosen(None, "Trainer")) if sg.distributed.get_world_size() > 1 else value
 
 
 def first_ones_of(make: Callable[[], T]) -> T:
-    """What a function gives in the first process, which alone calls it. An error of the library's is raised in all."""
+    """The result of a function that only rank 0 calls. Errors of the library are raised in all processes."""
     found: tuple[T | None, ShadergradError | None] = None, None
     if is_first():
         try:
@@ -64,7 +64,7 @@ def first_ones_of(make: Callable[[], T]) -> T:
 
 
 class Together:
-    """See the module. Raises TrainingError for a step that cannot be made by several processes."""
+    """The state of a distributed training; see the module. Raises TrainingError for a step that several processes cannot make."""
 
     def __init__(self, trainable: Trainable, settings: Settings) -> None:
         step = trainable.step
@@ -91,21 +91,21 @@ class Together:
         self.seed_apart()
 
     def seed_apart(self) -> None:
-        """Let each process draw random numbers of its own, those of dropout, from where the first one's stream is."""
+        """Let each process draw its own random numbers, for dropout, starting from rank 0's stream."""
         generator = default_generator("cpu")
         high, low, drawn = generator.get_state().tolist()
         seed = ((high << 32 | low) + self.rank * APART) % (1 << 64)
         generator.set_state(np.array([seed >> 32, seed % (1 << 32), drawn], np.uint32))
 
     def batch(self, batch: Sequence[Any]) -> list[Any]:
-        """This process's share of a batch that all have: of the parts with an entry for each sample."""
+        """This process's share of a batch that all have, for the parts with an entry per sample."""
         if not self._shares_batches:
             return list(batch)
         count = len(batch[0])
         return [x[self.rank :: self.size] if x.ndim and len(x) == count else x for x in batch]
 
     def begin_step(self) -> None:
-        """A backward pass comes, whose gradients are exchanged."""
+        """Called before a backward pass whose gradients are exchanged."""
         self._reducer.arm()
 
     def mean(self, losses: Tensor) -> Tensor:
@@ -113,14 +113,14 @@ class Together:
         return self._reducer.mean(losses.detach(), LOSSES)
 
     def stops(self, wish: bool) -> bool:
-        """Whether any process wants to stop: all ask behind the same step."""
+        """Whether any process wants to stop: all ask after the same step."""
         wishes = np.array([int(wish)], np.int32)
         assert self._stops is not None
         self._stops.all_reduce(wishes, ReduceOp.SUM).wait()
         return bool(wishes[0])
 
     def firsts(self, value: Any) -> Any:
-        """What the first process has."""
+        """The value of rank 0."""
         return from_root(value, 0, self._group)
 
 

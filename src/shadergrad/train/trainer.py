@@ -34,7 +34,7 @@ Measure = Callable[[Tensor, Tensor], Any]
 
 
 def accuracy(prediction: Tensor, target: Tensor) -> float:
-    """The share of correct classes: logits (n, classes, ...) beside labels (n, ...).
+    """The fraction of correct classes: logits (n, classes, ...) and labels (n, ...).
 
     >>> sg.train.accuracy(sg.tensor([[0.0, 1.0], [1.0, 0.0]]), sg.tensor([1, 1]))
     0.5
@@ -204,7 +204,7 @@ class Trainer:
         return {f"validation_{name}": total / count for name, total in totals.items()}
 
     def predict(self, data: Any, batch_size: int | None = None) -> Any:
-        """What the model gives for inputs, in evaluation mode, without gradients, batch by batch; a tensor on its device.
+        """The model's outputs, in evaluation mode, without gradients, batch by batch; a tensor on its device.
 
         data: an array or a tensor, a tuple of them for a model of several inputs, or a DataLoader over inputs alone. batch_size: by
         default that of the training.

@@ -51,12 +51,12 @@ Build = Callable[[Settings, str], Trainable]
 
 
 def train(recipe: str, build: Build, settings: Settings, console: Console, command: str) -> bool:
-    """Train from the start, or from the checkpoint, and report; returns whether the run came to its end (Ctrl-C: False).
+    """Train from the start, or from the checkpoint, and report; returns whether the run completed (Ctrl-C: False).
 
-    recipe: the name that the checkpoint holds. build: makes what is trained on a device of the given name.
-    command: the words of the command line before the options, to be shown when the user stops the run.
+    recipe: the name in the checkpoint. build: builds the Trainable on a device of the given name.
+    command: the words of the command line before the options, shown when the user stops the run.
     Raises TrainingError, RecipeError, CheckpointError or DeviceError; the checkpoint of an earlier run, or the latest of
-    this one, is then as it was.
+    this one, is then unchanged.
     """
     console = console if is_first() else Console(quiet=True)
     run = begin(recipe, build, settings, console)
@@ -71,7 +71,7 @@ def train(recipe: str, build: Build, settings: Settings, console: Console, comma
 
 
 def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Run:
-    """A run ready to train: its device chosen, its model built and, where asked, restored, its folder made."""
+    """A run ready to train: its device chosen, its model built and, if requested, restored, its folder made."""
     _go_on(settings)
     _keep_what_is_there(settings)
     device = choose_device(settings.device, console)
@@ -97,7 +97,7 @@ def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Ru
 
 
 def _go_on(settings: Settings) -> None:
-    """Where a launcher has started this run again, and it has saved something since the first start: resume."""
+    """Resume if a launcher has restarted this run, and it has saved something since the first start."""
     saved = False
     if is_first():
         now = _stamp(settings.out / TENSORS_FILE)
@@ -107,7 +107,7 @@ def _go_on(settings: Settings) -> None:
 
 
 def _stamp(path: Path) -> str:
-    """What a file has that another one in its place has not."""
+    """Identifies a file, as opposed to another in its place."""
     if not path.exists():
         return "none"
     found = path.stat()
@@ -115,7 +115,7 @@ def _stamp(path: Path) -> str:
 
 
 def _keep_what_is_there(settings: Settings) -> None:
-    """Raises TrainingError where the run would replace another, and nobody said so."""
+    """Raises TrainingError if the run would replace another without --overwrite."""
     if settings.resume or settings.overwrite:
         return
     if (settings.out / TENSORS_FILE).exists():
@@ -125,7 +125,7 @@ def _keep_what_is_there(settings: Settings) -> None:
 
 
 def choose_device(wish: str, console: Console) -> str:
-    """The name of the device to train on, after printing which hardware it is and why it was taken."""
+    """The name of the device to train on; prints the hardware and the reason for the choice."""
     if wish == "auto":
         name, line = ("webgpu" if hardware_adapter_available() else "cpu"), auto_device_reason()
     else:
@@ -145,7 +145,7 @@ def make_folder(out: Path) -> None:
 
 
 class Run:
-    """One training under way; `position` says how far it is, `steps` how many steps there are in all."""
+    """A training run; `position` is its position, `steps` the total number of steps."""
 
     def __init__(
         self,
@@ -195,17 +195,17 @@ class Run:
         return self.together.mean(self.trainable.step(*self.together.batch(batch)))
 
     def __repr__(self) -> str:
-        """Which recipe, how far, where."""
+        """The recipe, the position and the folder."""
         return f"Run({self.recipe}, {self.done} of {self.steps} steps on {self.device}, in {self.settings.out})"
 
     @property
     def done(self) -> int:
-        """Steps trained, by this run and those that it goes on from."""
+        """The steps trained, by this run and those that it continues."""
         return self.position.epoch * self.epoch_steps + self.position.step
 
     @property
     def where(self) -> str:
-        """How far the run is, in words."""
+        """The position of the run, in words."""
         if self._counts_steps:
             return f"step {self.done}"
         step = self.position.step
@@ -213,7 +213,7 @@ class Run:
 
     @property
     def _writes(self) -> bool:
-        """Whether this process writes files: of several the first one."""
+        """Whether this process writes files: only rank 0 does."""
         return self.together is None or self.together.rank == 0
 
     @property
@@ -221,7 +221,7 @@ class Run:
         return self.settings.steps is not None
 
     def train(self, console: Console) -> bool:
-        """Train until all is done (True) or the user wants to stop (False); the checkpoint is then written."""
+        """Train until all is done (True) or the user stops the run (False); then the checkpoint is written."""
         metrics = self.open_metrics()
         self.position.seconds = metrics.seconds
         if self.done >= self.steps:
@@ -264,7 +264,7 @@ class Run:
         return Bar(console, unit, total, done, self.device)
 
     def _record_changes(self, metrics: Metrics, begun_at: int) -> None:
-        """A line of metrics that says from where on something is other than before."""
+        """Adds a line of metrics that records changed settings and their first step."""
         if self.changed:
             counter = "step" if self._counts_steps else "epoch"
             changes = {name: list(values) for name, values in self.changed.items()}
@@ -285,14 +285,14 @@ class Run:
                 callback.on_fit_end(self)
 
     def open_metrics(self) -> Any:
-        """Where rows of metrics go; those of the run that this one goes on from stay."""
+        """Opens the metrics file; rows of the run that this one continues stay."""
         if not self._writes:
             return NoMetrics(self.position.seconds)
         kept = self.done - 1 if self._counts_steps else self.position.epoch
         return Metrics(self.settings.out / METRICS, kept, "step" if self._counts_steps else "epoch")
 
     def train_epoch(self, bar: Bar | NotebookBar, stop: StopWish, metrics: Metrics) -> tuple[bool, float]:
-        """Train what is left of the epoch and of the run, or until the user wants to stop: whether so, and samples a second."""
+        """Train the rest of the epoch and of the run, or until the user stops it; returns whether it was stopped, and samples per second."""
         started = shown = saved = time.perf_counter()
         before = started - self.position.seconds
         first = self.position.step
@@ -328,7 +328,7 @@ class Run:
         return stopping, (reached - first) * self.settings.batch_size / (shown - started)
 
     def _set_rates(self, step: int) -> None:
-        """The learning rates of a step, by the schedule, if there is one."""
+        """Set the learning rates of a step from the schedule, if there is one."""
         if self.trainable.schedule is None:
             return
         factor = self.trainable.schedule(step)
@@ -342,11 +342,11 @@ class Run:
         return save_checkpoint(self.settings.out / beside, *self.checkpoint())
 
     def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """All that is needed to go on from here, as arrays and a description. Raises TrainingError as `save` does."""
+        """The state for resuming, as arrays and a description. Raises TrainingError as `save` does."""
         return describe(self.recipe, self.settings, self.trainable, self.position, self.where)
 
     def report(self, console: Console) -> None:
-        """Draw the curve; say how good the model is now, what the recipe has to show, and where everything is."""
+        """Draw the curve; print the measures of the model, the recipe's own lines, and the locations of the files."""
         out = self.settings.out
         if "loss" in self.trainable.losses and (out / METRICS).exists():
             complaint = training_curve(out / METRICS, out / CURVE, self.recipe, self.trainable.loss_name)
@@ -367,7 +367,7 @@ class Run:
         console.out(f"in {out}: {', '.join(written)}", highlight=False)
 
     def _checked(self, losses: Any) -> Tensor:
-        """What a step gave, as a row (1, losses) to be kept."""
+        """The result of a step, as a row (1, losses)."""
         names = self.trainable.losses
         if not isinstance(losses, Tensor) or losses.shape not in ((len(names),), () if len(names) == 1 else None):
             wanted = "the loss, a scalar tensor" if len(names) == 1 else f"a tensor of {len(names)}: {', '.join(names)}"
@@ -375,7 +375,7 @@ class Run:
         return losses.detach().reshape(1, len(names)).to(sg.float32)
 
     def _read(self, latest: Tensor, count: int) -> None:
-        """Wait for the steps so far, and keep the losses of the last `count`. Raises TrainingError if one is not finite."""
+        """Wait for the steps so far, and store the losses of the last `count`. Raises TrainingError if one is not finite."""
         new = latest.numpy()[-count:]
         finite = np.isfinite(new).all(axis=1)
         if not finite.all():
@@ -399,7 +399,7 @@ class Run:
         ]
 
     def _measure(self, speed: float) -> dict[str, float] | None:
-        """Evaluate at the end of an epoch, or of the run; the line of metrics, if any. Moves on to the next epoch."""
+        """Evaluate at the end of an epoch, or of the run; returns the line of metrics, if any. Advances to the next epoch."""
         ended = self.position
         counted = self._counts_steps
         measures = self.trainable.evaluate() if not counted or self.done == self.steps else {}
@@ -440,7 +440,7 @@ class Run:
 
 
 def _kind(value: Any) -> str:
-    """A value in an error: what it is, not what it holds."""
+    """A value's type for an error message, without its contents."""
     if value is None:
         return "None"
     return f"a tensor {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"

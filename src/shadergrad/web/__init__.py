@@ -1,13 +1,13 @@
 """Training on a page: a compiled step, exported as files for any static host.
 
     export   a step, its state and a page → a folder
-    plans    for adapters that grant more than the least
+    plans    further plans for more capable adapters
     state    the state of a step ↔ a safetensors file, which pages read and write too
     gallery  a page that links the pages in its folder
-    lite  notebooks whose Python runs in the page: a JupyterLite site
-    playground  a page whose Python, this library within, runs in the page; shelf: its wheels
+    lite  a JupyterLite site: notebooks whose Python runs in the page
+    playground  a page with an editor, whose Python runs in the page; shelf: its wheels
     serve    a folder, to the browsers of this machine
-    site/    the runtime, the worker and the pages, as they are copied
+    site/    the runtime, the worker and the pages, which are copied
 
 In: a compiled step. Out: files. The package uses only public names of the library. Start with docs/browser.md.
 """

@@ -1,4 +1,4 @@
-"""The curves of a notebook's cell: one chart below it, drawn anew while the cell runs. In: numbers by name. Out: what IPython displays."""
+"""A chart of curves below a notebook's cell, redrawn while the cell runs. In: numbers by name. Out: IPython's display objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Chart:
         self._drawn = -EVERY
 
     def add(self, numbers: dict[str, float]) -> None:
-        """One more point of each curve."""
+        """Add a point to each curve."""
         for name, value in numbers.items():
             self.curves.setdefault(name, []).append(value)
         if time.monotonic() - self._drawn >= EVERY:
@@ -66,7 +66,7 @@ _latest: list[Chart] = []
 
 
 def add_in_cell(numbers: dict[str, float]) -> bool:
-    """Draw in the output of the cell that runs; False where no notebook's cell does."""
+    """Draw in the output of the running cell; False outside of notebooks."""
     module = sys.modules.get("IPython")
     shell = None if module is None else module.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):

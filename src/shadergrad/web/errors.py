@@ -6,4 +6,4 @@ from ..errors import ShadergradError
 
 
 class WebError(ShadergradError, ValueError):
-    """A step, a folder or a file that does not suit a page."""
+    """A step, folder or file that is not suitable for a page."""

@@ -1,4 +1,4 @@
-"""A compiled step as a folder: plans, state, data, and the page that runs them.
+"""Exports a compiled step as a folder: plans, state, data, and the page that runs them.
 
 In: a compiled step with example arguments. Out: `step.json` and a plan for each further program, plans for other adapters in `plans/`
 (plans.py), `state.safetensors`, `data.safetensors`, `page.json`, and copies of the runtime and the page.
@@ -157,7 +157,7 @@ def export(
 
 
 def _on_cpu(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]]) -> tuple[dict[str, str], str]:
-    """The programs as JavaScript, and ""; or none, and why not. outputs: what those of each are."""
+    """The programs as JavaScript, and ""; or none, and the reason. outputs: the labels of each program's outputs."""
     try:
         return {name: render(part, outputs[name]) for name, part in parts.items()}, ""
     except WebError as error:
@@ -165,7 +165,7 @@ def _on_cpu(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]
 
 
 def _in_wasm(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]]) -> dict[str, WasmStep]:
-    """The programs in WebAssembly; none where one of them cannot be, or where llvmlite is absent."""
+    """The programs in WebAssembly; none if one of them is not supported, or if llvmlite is missing."""
     try:
         return {name: wasm_step.render(part.plan, outputs[name]) for name, part in parts.items()}
     except WebError:
@@ -173,7 +173,7 @@ def _in_wasm(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label
 
 
 def _title_of(step: sg.CompiledStep) -> str:
-    """A function's name in words; those of functions without one, and the commonest, say nothing."""
+    """A function's name in words; empty for functions without a name, and for the commonest names."""
     name = getattr(step, "__name__", "")
     return "A training step" if name in ("", "<lambda>", "step") else name.strip("_").replace("_", " ").capitalize()
 
@@ -198,7 +198,7 @@ def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarr
 
 
 def _public(module: str) -> str:
-    """A module without the comments of what it does not export."""
+    """A module without the comments of names that it does not export."""
 
     def kept(found: re.Match[str]) -> str:
         after = module[found.end() :]
@@ -211,7 +211,7 @@ def _public(module: str) -> str:
 
 
 def _class_of(before: str) -> bool:
-    """Whether the class that a text leads into, if any, is exported."""
+    """Whether the class in which a text stands, if any, is exported."""
     classes = re.findall(r"^(export )?class ", before, re.MULTILINE)
     return not classes or bool(classes[-1])
 

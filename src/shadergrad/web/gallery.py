@@ -1,4 +1,4 @@
-"""The page that links the pages in its folder. In: a folder with exported pages below it. Out: its index.html, which needs no JavaScript."""
+"""A page that links the pages in its folder. In: a folder with exported pages below it. Out: its index.html, which needs no JavaScript."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gallery(
     """Write an index.html that links the pages in the folders of a folder, with their pictures: those of `export`, and playgrounds.
 
     title, text: of the page. first: the names of folders that come before the others. address: where the folder will lie on the web, for the pictures in links to it.
-    Returns the folder. Raises WebError where there is no page.
+    Returns the folder. Raises WebError if there is no page.
 
     >>> import tempfile
     >>> step = sg.compile(lambda x: x.sum())
@@ -60,12 +60,12 @@ def gallery(
 
 
 def slashed(address: str) -> str:
-    """An address of a folder, to which names may be added."""
+    """The address of a folder, with a slash at its end."""
     return address if not address or address.endswith("/") else f"{address}/"
 
 
 def _card(folder: Path) -> dict[str, str]:
-    """What a card says of a page, as HTML."""
+    """A page's card, as HTML."""
     href = f"{quote(folder.name)}/"
     title, text = (
         "Playground",

@@ -1,6 +1,6 @@
-"""Functions of a module that go along an axis: the order of its elements, their running sums, and reductions into given places.
+"""JavaScript functions of operations along an axis: sorting, cumulative sums, and scatter reductions.
 
-In: where the operands lie, and a primitive's parameters. Out: the text of a function of the arrays o, A and, with places, P.
+In: the layout of the operands, and a primitive's parameters. Out: the source of a function of the arrays o, A and, with positions, P.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def running_sum(out: View, a: View, back: bool) -> str:
 
 
 def scatter_reduce(out: View, places: View, a: View, axis: int, reduction: str, dtype: str) -> str:
-    """The reductions of those elements that have one place."""
+    """The reductions of all elements with the same position."""
     index = indices(a.shape)
     at = out.at([*index[:axis], f"P[{places.at(index)}]", *index[axis + 1 :]])
     first, term = REDUCED[reduction]

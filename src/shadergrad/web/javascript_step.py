@@ -1,7 +1,7 @@
-"""A step as plain JavaScript on typed arrays: for browsers without a GPU, and for comparison with one.
+"""Exports a step as plain JavaScript on typed arrays: for browsers without a GPU, and for comparison with one.
 
-In: a step node by node. Out: the source of a module whose `load(state)` returns `run(inputs)`. The arrays of `state` are the module's:
-a run changes them in place. An index out of range is thrown as an error whose `fault` is [number, index, size]. Reshapes, permutations,
+In: a step node by node. Out: the source of a module whose `load(state)` returns `run(inputs)`. A run changes the arrays of `state` in
+place. An out-of-range index throws an error whose `fault` is [number, index, size]. Reshapes, permutations,
 broadcasts, slices and windows copy nothing: their strides are part of the loops. Every other operation is a loop of its own, as
 in NumPy.
 """
@@ -30,7 +30,7 @@ MOST_UNROLLED = 16  # places of a window
 
 
 def render(step: PortableStep, labels: Sequence[Label]) -> str:
-    """The module. labels: what its outputs are, of which two may be one array. Raises a WebError that names unsupported operations."""
+    """The module. labels: of its outputs, of which two may be one array. Raises a WebError that names unsupported operations."""
     plan = step.plan
     kernels = [plan.kernels[d.kernel] for d in plan.dispatches]
     refuse_unknown({k.primitive for k in kernels})
@@ -68,7 +68,7 @@ export function load(state) {{
 
 
 def refuse_unknown(names: Collection[str]) -> None:
-    """Raises a WebError for primitives that are not written in JavaScript."""
+    """Raises a WebError for primitives without a JavaScript implementation."""
     unknown = {*names} - KNOWN
     if unknown:
         raise WebError(f"{', '.join(sorted(unknown))} cannot be written in JavaScript yet.")
@@ -81,7 +81,7 @@ def keyed(plan: Plan) -> list[str]:
 
 @dataclass
 class Array:
-    """A typed array of a module. then: what is done once it is there."""
+    """A typed array of a module. then: statements after its creation."""
 
     kind: str
     size: int
@@ -104,7 +104,7 @@ class Writer:
         self.preambles: dict[str, None] = {}  # of operations, in order
 
     def parts(self, inputs: Mapping[str, int], outputs: Sequence[int], labels: Sequence[Label]) -> str:
-        """What a module begins with: functions, and where its inputs, what it carries over and its results lie. inputs: rows by key."""
+        """The beginning of a module: functions, and the arrays of its inputs, kept values and results. inputs: rows by key."""
         places = {key: self.views[row].memory for key, row in inputs.items()}
         carried, results = [], {}
         for row, (role, name) in zip(outputs, labels, strict=True):
@@ -137,7 +137,7 @@ const RESULTS = {json.dumps(results)};"""
         return View(len(self.made) - 1, shape, contiguous(shape))
 
     def copied(self, view: View) -> View:
-        """The same elements in an array of their own."""
+        """The same elements in a new array."""
         copy = self.new(self.made[view.memory].kind, view.shape)
         self.loop(copy, [view], "a")
         return copy
@@ -148,7 +148,7 @@ const RESULTS = {json.dumps(results)};"""
         return view if whole else self.copied(view)
 
     def kept(self, view: View, inputs: Mapping[str, int]) -> View:
-        """The same, in memory of its own where it lies in an input's, which the end of a step overwrites."""
+        """The same, copied if they are in an input's memory, which the end of a step overwrites."""
         return self.copied(view) if view.memory in inputs.values() else self.packed(view)
 
     def call(self, text: str, *views: View) -> None:
@@ -474,7 +474,7 @@ KNOWN = VIEWS | UNARY.keys() | BINARY.keys() | REDUCE.keys() | MADE
 
 
 def _short(name: str) -> str:
-    """The name of a result as its step's author calls it, as runtime.js has it: `result['loss']` is loss."""
+    """A result's name as the step's author calls it, as in runtime.js: `result['loss']` is loss."""
     found = re.fullmatch(r"result\[(?:'([^'\]]*)'|(\d+))\]", name)
     return name if found is None else found[1] or found[2] or name
 

@@ -1,4 +1,4 @@
-"""What the operations of a step are in JavaScript: expressions of a, b, c, and functions that JavaScript lacks."""
+"""Tables of the operations in JavaScript: expressions of a, b, c, and functions that JavaScript lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a row's elements lie in the arrays of a module: reshapes, slices and windows are other strides of the same array."""
+"""The strides and offsets of views in a module's arrays: reshapes, slices and windows read the same array."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def collapsed(views: Sequence[View]) -> list[View]:
-    """The same elements with as few axes as can be: neighbours become one where every view goes on evenly from one to the next."""
+    """The same elements with as few axes as possible: adjacent axes are merged if every view is contiguous across them."""
     shape: list[int] = []
     strides: list[list[int]] = [[] for _ in views]
     for axis, n in enumerate(views[0].shape):

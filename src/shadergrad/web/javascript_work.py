@@ -1,4 +1,4 @@
-"""How much a step computes: a page estimates by it how long the step takes on the CPU. In: a step node by node. Out: a count."""
+"""Counts the operations of a step, from which a page estimates its time on the CPU. In: a step node by node. Out: a count."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ IN_WASM = 10  # times as many a millisecond, about: benchmarks/page_cpu.py
 
 
 def work(step: PortableStep, in_wasm: bool = False) -> int:
-    """Products of matrix multiplications and convolutions, and elements of other operations: of as many as plain JavaScript computes
-    in the same time.
+    """The operation count: multiply-adds of matrix multiplications and convolutions, and elements of other operations, scaled to
+    equal times in plain JavaScript.
 
     >>> import shadergrad as sg
     >>> work(sg.compile(lambda x: x @ x).node_by_node(sg.ones(10, 10)))

@@ -6,18 +6,18 @@ from ..logic.circuit.export_wasm import leb
 
 
 def signed_leb(value: int) -> bytes:
-    """A number from 0 on where the format expects a sign, which is the highest bit written."""
+    """A non-negative number in the signed format, whose highest written bit is the sign."""
     found = leb(value)
     return found if found[-1] < 0x40 else bytes([*found[:-1], found[-1] | 0x80, 0])
 
 
 def sized(content: bytes) -> bytes:
-    """A part with its length before it."""
+    """Bytes with their length in front."""
     return leb(len(content)) + content
 
 
 def read_leb(data: bytes, at: int) -> tuple[int, int]:
-    """The unsigned number that begins at a byte, and where the next part begins."""
+    """The unsigned number that starts at a byte, and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]

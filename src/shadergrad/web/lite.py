@@ -1,6 +1,6 @@
-"""Notebooks whose Python, this library within, runs in the page: a JupyterLite site. In: a folder. Out: files for any static host.
+"""A JupyterLite site: notebooks whose Python, with this library, runs in the page. In: a folder. Out: files for any static host.
 
-JupyterLite's own builder writes it (the extra `lite`); here come the wheels on its shelf, the notebooks and the Pyodide.
+JupyterLite's own builder writes it (the extra `lite`); this module adds the wheels, the notebooks and Pyodide.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def lite(folder: str | Path, pyodide: str | Path | None = None) -> Path:
     pyodide: an http(s) address of a folder of Pyodide's, by default the one that JupyterLite takes, at jsDelivr; or a folder on this
     machine, which is copied: then the site asks no other host for anything. It must be the version that the installed
     jupyterlite-pyodide-kernel is made for, 0.27 for 0.6.
-    Returns the folder. Raises WebError where the extra `lite` is not installed, the folder of Pyodide is none, or the builder fails.
+    Returns the folder. Raises WebError if the extra `lite` is not installed, the folder of Pyodide is none, or the builder fails.
 
     >>> try:
     ...     sg.web.lite("site", pyodide="no-such-folder")
@@ -79,8 +79,9 @@ def lite(folder: str | Path, pyodide: str | Path | None = None) -> Path:
 
 
 def builder_config() -> dict[str, Any]:
-    """What the builder is told: of JupyterLab's extensions the kernel's alone. It would take all that are installed beside it, and one
-    made for another JupyterLab keeps the site from starting."""
+    """The builder's configuration: only the kernel's JupyterLab extension. By default the builder includes all installed extensions, and one
+    that was made for another JupyterLab prevents the site from starting.
+    """
     files = metadata.files("jupyterlite-pyodide-kernel") or []
     kernels = [
         str(Path(str(f.locate())).resolve().parent)

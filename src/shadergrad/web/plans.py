@@ -1,9 +1,9 @@
-"""The plans of an exported folder: the portable one of each program, and others for adapters that grant more.
+"""The plans of an exported folder: the portable one of each program, and others for more capable adapters.
 
 In: for each program its portable plan, and those for other targets. Out: `NAME.json` with the portable plan and a manifest of each
-other, and the files in `plans/` that manifests name. A file there is named by the digest of its content, so that a host's or a
-browser's copy of an older one is never taken for it. Each kernel is written once: the portable plan's in `NAME.json`, one that
-several others have in a file that they share, any other in its plan's. The reader is site/runtime.js.
+other, and the files in `plans/` that manifests name. Such a file is named by the digest of its content, so that a stale copy of a host
+or a browser is never used. Each kernel is stored once: the portable plan's in `NAME.json`, one that several others need in a file that
+they share, any other in its plan's file. The reader is site/runtime.js.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Program:
 
 
 def chosen(targets: Sequence[str] | Mapping[str, Target]) -> dict[str, Target]:
-    """The targets of these names, the best first. Raises WebError for a name that is none, and for a target that is no shader's."""
+    """The targets of these names, the best first. Raises WebError for an unknown name, and for a target without shaders."""
     if isinstance(targets, str):
         raise WebError(f"[export] targets={targets!r} is one name. Hint: targets=({targets!r},).")
     if isinstance(targets, Mapping):
@@ -72,15 +72,15 @@ def chosen(targets: Sequence[str] | Mapping[str, Target]) -> dict[str, Target]:
 
 
 def _with_tiles(target: Target) -> Target:
-    """With the measured tiles that ship with the library for adapters like it."""
+    """The target with the tiles that ship with the library for similar adapters."""
     table = target.traits.table
     return replace(target, measured=digest_for("page", "", table)) if table and not target.measured else target
 
 
 def like(name: str, plan: Plan, portable: Plan, labels: Plan) -> Plan:
-    """A plan with the names that its program's portable one got. portable: as it was compiled, `labels`: as it is named.
+    """A plan with the names of its program's portable plan. portable: as it was compiled, `labels`: as it is named.
 
-    Raises WebError where their inputs or outputs are not the same: a page's state would not be either's.
+    Raises WebError if their inputs or outputs differ, because a page's state would not fit both.
     """
     if _interface(plan) != _interface(portable):
         raise WebError(f"[export] the plan for {name} reads or writes other values than the portable one.")
@@ -99,8 +99,9 @@ def _interface(plan: Plan) -> list[list[Any]]:
 
 
 def documents(programs: Mapping[str, Program], state: str, in_wasm: Collection[str] = ()) -> dict[str, str]:
-    """The texts of the files, by path. state: the name of the file with the programs' state. in_wasm: programs that lie beside theirs in
-    WebAssembly, too."""
+    """The texts of the files, by path. state: the name of the file with the programs' state. in_wasm: programs that also exist in
+    WebAssembly.
+    """
     found: dict[str, str] = {}
     written = {name: _differing(program) for name, program in programs.items()}
     requires = _requirements([plans for _, plans in written.values()], programs)
@@ -118,7 +119,7 @@ def documents(programs: Mapping[str, Program], state: str, in_wasm: Collection[s
 
 
 def write(site: Path, documents: Mapping[str, str]) -> None:
-    """Writes the files into a folder, and takes those of earlier exports from `plans/`."""
+    """Writes the files into a folder, and removes those of earlier exports from `plans/`."""
     folder = site / FOLDER
     for old in folder.glob("*.json"):
         if re.fullmatch(r"[0-9a-f]{16}\.json", old.name) and f"{FOLDER}/{old.name}" not in documents:
@@ -186,7 +187,7 @@ def _digest(text: str) -> str:
 
 
 def _differing(program: Program) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The portable plan as data, and those others that are none of those before them."""
+    """The portable plan as data, and the other plans that differ from all before them."""
     portable = _data(program.part.plan)
     seen, others = [_work(portable)], {}
     for name, plan in program.others.items():
@@ -198,13 +199,13 @@ def _differing(program: Program) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _work(plan: Mapping[str, Any]) -> str:
-    """What a plan does, without how its kernels are described."""
+    """The work of a plan, without the descriptions of its kernels."""
     kernels = [(kernel["source"], kernel["access"]) for kernel in plan["kernels"]]
     return json.dumps([kernels, *(plan[key] for key in ("buffers", "dispatches", "inputs", "outputs", "slots"))])
 
 
 def _data(plan: Plan) -> dict[str, Any]:
-    """A plan as data, with its kernels' text as pages have it, and without what no runner needs."""
+    """A plan as data, with its kernels' text in the form for pages, and without fields that no runner needs."""
     data = json.loads(plan.to_json())
     for kernel in data["kernels"]:
         kernel["source"] = _compact(_enabling(kernel["source"]))
@@ -217,13 +218,13 @@ def _data(plan: Plan) -> dict[str, Any]:
 
 
 def _enabling(source: str) -> str:
-    """A shader that enables what it uses: browsers want it said, and wgpu-native takes no word of it."""
+    """A shader with `enable` directives for its features: browsers require them, and wgpu-native rejects them."""
     missing = _SUBGROUPS.search(source) and not re.search(r"^enable [^;]*\bsubgroups\b", source, re.MULTILINE)
     return f"enable subgroups;\n{source}" if missing else source
 
 
 def _compact(source: str) -> str:
-    """A shader without indentation and comments, and with fewer blanks within. Lines keep their numbers."""
+    """A shader without indentation and comments, and with fewer spaces. Lines keep their numbers."""
     text = re.sub(r"^ +|^ *//.*", "", source, flags=re.MULTILINE)
     text = re.sub(r"(?<=\blet )(\w+) = |(?<=[]]) = ", r"\1=", text)
     text = re.sub(r"(?<=[\w)\]]) ([-/]) (?=[\w(])", r"\1", text)
@@ -270,7 +271,7 @@ _LEAST = {
 
 
 def _limits(kernels: Sequence[Mapping[str, Any]], target: Target) -> dict[str, int]:
-    """Those that kernels need, and at least WebGPU's default ones."""
+    """The limits that kernels need, at least WebGPU's defaults."""
     groups = [kernel["workgroup"] for kernel in kernels]
     need = {
         "maxStorageBuffersPerShaderStage": [len(kernel["access"]) for kernel in kernels],
@@ -282,7 +283,7 @@ def _limits(kernels: Sequence[Mapping[str, Any]], target: Target) -> dict[str, i
 
 
 def _workgroup_bytes(source: str, target: Target) -> int:
-    """Bytes of workgroup memory that a shader declares; all that its target has where a declaration is not a plain one."""
+    """Bytes of workgroup memory that a shader declares; its target's limit if a declaration is not plain."""
     total = 0
     for declared in _WORKGROUP.findall(source):
         array = re.fullmatch(r"array<(.+), ?(\d+)>", declared.strip())

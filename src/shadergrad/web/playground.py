@@ -1,7 +1,6 @@
-"""The playground: a page with an editor whose Python, this library within, runs in the page. In: a folder. Out: files for any static host.
+"""The playground: a page with an editor, whose Python, with this library, runs in the page. In: a folder. Out: files for any static host.
 
-The folder holds the page and the wheels. Pyodide, some 15 MB with NumPy, comes from a host that the page is told of, or lies in the
-folder too.
+The folder holds the page and the wheels. Pyodide, some 15 MB with NumPy, comes from a configured host, or is copied into the folder.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
 
     pyodide: an http(s) address of a folder of Pyodide's, by default at jsDelivr; or a folder on this machine, which is copied: then the
     page asks no other host for anything. program: the text that the editor begins with; by default an example.
-    Returns the folder. Raises WebError where the folder of Pyodide is none, or a package of the wheels is not installed.
+    Returns the folder. Raises WebError if the folder of Pyodide is none, or a package of the wheels is not installed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +63,7 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
 
 
 def plot(**values: float) -> None:
-    """Draw one more point of each curve: in the playground's chart, or below the cell of a notebook. Elsewhere print the numbers.
+    """Add a point to each curve: in the playground's chart, or below the cell of a notebook. Elsewhere print the numbers.
 
     >>> sg.web.plot(loss=0.25, accuracy=0.9)
     loss 0.25  accuracy 0.9

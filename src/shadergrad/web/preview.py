@@ -1,6 +1,6 @@
-"""The picture of a page that links to it show. In: the page's data. Out: a PNG of 1200 x 630 pixels, as Open Graph asks for.
+"""The preview picture for links to a page. In: the page's data. Out: a PNG of 1200 x 630 pixels, as Open Graph recommends.
 
-It shows the data where they are pictures, else curves that fall.
+It shows the data if they are pictures, else falling curves.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def png(picture: np.ndarray) -> bytes:
 
 
 def _squares(array: np.ndarray) -> np.ndarray | None:
-    """(n, side, side) between 0 and 1, of rows that are grey pictures."""
+    """(n, side, side) between 0 and 1, from rows that are grey pictures."""
     if array.dtype.kind != "f" or array.ndim < 2 or len(array) < ACROSS * DOWN:
         return None
     flat = array.reshape(len(array), -1)
@@ -61,7 +61,7 @@ def _canvas() -> np.ndarray:
 
 
 def _mixed(parts: np.ndarray) -> np.ndarray:
-    """From the background (0) to ink (1)."""
+    """A colour between the background (0) and ink (1)."""
     return (BACK + parts * (INK - BACK)).astype(np.uint8)
 
 
@@ -77,7 +77,7 @@ def _tiled(pictures: np.ndarray) -> np.ndarray:
 
 
 def _whole(picture: np.ndarray) -> np.ndarray:
-    """One picture (height, width, 3) of numbers from 0 to 1, as large as there is room."""
+    """One picture (height, width, 3) of numbers from 0 to 1, scaled to the available space."""
     canvas = _canvas()
     scale = max(1, min((HEIGHT - 60) // picture.shape[0], (WIDTH - 60) // picture.shape[1]))
     shown = _mixed(np.clip(picture, 0, 1)).repeat(scale, 0).repeat(scale, 1)[: HEIGHT - 20, : WIDTH - 20]

@@ -1,4 +1,4 @@
-"""Serves a folder to browsers on this machine, as any static host does, and to no page of another site."""
+"""Serves a folder to browsers on this machine, as a static host would, and refuses requests from pages of other sites."""
 
 from __future__ import annotations
 
@@ -41,15 +41,14 @@ _INLINE = re.compile(rb"<script(?![^>]*\ssrc\s*=)[^>]*>(.*?)</script\s*>", re.DO
 class Handler(SimpleHTTPRequestHandler):
     """Serves the files of a folder with their types, without caching, because an export may replace them.
 
-    A page of another site may not read them: it could only by a name of its own that leads to this machine, so that
-    requests for other hosts are refused. Links that lead out of the folder, files whose names begin with a dot, and lists of
-    files are not there.
+    Pages of other sites must not read them. They could use a host name of their own that leads to this machine, so
+    requests for other hosts are refused. Links that lead out of the folder, hidden files, and directory listings are not served.
     """
 
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, **TYPES}  # noqa: RUF012 (as its base has it)
 
     def send_head(self) -> Any:
-        """Answer with a file, or with why not."""
+        """Answer with a file, or with an error."""
         if not _is_here(self.headers.get("Host")):
             self.send_error(HTTPStatus.FORBIDDEN, "this server answers for localhost alone")
             return None
@@ -83,7 +82,7 @@ class Handler(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def _inline_scripts(self) -> str:
-        """The digests of the scripts that the page itself holds: those run, and no other that gets into it."""
+        """The digests of the page's inline scripts, so that no injected script runs."""
         try:
             path = Path(self.translate_path(self.path))
             path = path / "index.html" if path.is_dir() else path
@@ -104,7 +103,7 @@ class Handler(SimpleHTTPRequestHandler):
         return policy.replace("connect-src 'self'", f"connect-src 'self' {origin} {PYPI}")
 
     def _python(self) -> str:
-        """The host of the page's Python, if it has one of another host: what lies beside the file says so."""
+        """The host of the page's Python, if it is another one, from the files beside the page."""
         try:
             path = Path(self.translate_path(self.path))
             seen = self._may_be_seen(unquote(urlsplit(self.path).path))
@@ -121,7 +120,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 def _is_here(host: str | None) -> bool:
-    """Whether a Host header names this machine, at any port, which a tunnel may change."""
+    """Whether a Host header names this machine, with any port, because a tunnel may change the port."""
     name = re.sub(r":\d*$", "", (host or "").strip()).lower().removesuffix(".")
     return name in ("localhost", HOST, "[::1]")
 

@@ -1,4 +1,4 @@
-"""The wheels that a page's Python needs beside Pyodide's own: this library, and what it imports. In: what is installed. Out: files.
+"""The wheels that a page's Python needs in addition to Pyodide's own: this library and its imports. In: installed packages. Out: files.
 
 All are pure Python; they are packed from the installed files, so that nothing is downloaded.
 """
@@ -23,7 +23,7 @@ REQUIRES = "Requires-Dist: numpy>=1.26\nRequires-Dist: rich>=13\n"
 
 
 def write_wheels(folder: Path, more: Sequence[str] = ()) -> list[str]:
-    """Write the wheels into a folder, and those of more installed distributions; their names. Raises WebError where a package is not installed."""
+    """Write the wheels into a folder, and those of more installed distributions; their names. Raises WebError if a package is not installed."""
     folder.mkdir(parents=True, exist_ok=True)
     wheels = dict([_own(), *map(_installed, (*NEEDED, *more))])
     for old in folder.glob("*.whl"):
@@ -34,7 +34,7 @@ def write_wheels(folder: Path, more: Sequence[str] = ()) -> list[str]:
 
 
 def _own() -> tuple[str, bytes]:
-    """Of the library itself, wherever it was imported from."""
+    """The wheel of the library itself, wherever it was imported from."""
     root = Path(sg.__file__).parent
     files = sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     entries = [(path.relative_to(root.parent).as_posix(), path.read_bytes()) for path in files]

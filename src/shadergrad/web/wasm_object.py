@@ -1,7 +1,7 @@
-"""From an object file of LLVM to a module of WebAssembly. In: the only object of a program. Out: a module with a memory of its own.
+"""Converts an LLVM object file to a WebAssembly module. In: the only object of a program. Out: a module with its own memory.
 
-An object is a module already: with one object, every index and address that a linker would write is what the compiler wrote
-there. It has no exports, and imports its memory and the stack pointer. Sections as in the WebAssembly specification,
+A WebAssembly object is almost a module: with a single object, all indices and addresses that a linker would fill in are already right.
+It has no exports, and imports its memory and the stack pointer. Sections as in the WebAssembly specification,
 version 2, 5.5; objects as in "WebAssembly Object File Linking", tool-conventions.
 """
 
@@ -25,7 +25,8 @@ I32, CHANGES, I32_CONST, END = 0x7F, 1, 0x41, 0x0B
 
 def linked(code: bytes, functions: Sequence[str], stack_top: int, end: int) -> bytes:
     """The module. functions: names of those that it exports, beside `memory`. The stack grows down from stack_top; memory has `end`
-    bytes at least. Raises WebError where the code calls what it does not define."""
+    bytes at least. Raises WebError if the code calls an undefined function.
+    """
     sections, numbers = dict(_sections(code)), _functions(code)
     _check_imports(sections.pop(IMPORT, b"\0"))
     sections[MEMORY] = b"\1\0" + leb(-(-end // PAGE))
@@ -44,7 +45,7 @@ def linked(code: bytes, functions: Sequence[str], stack_top: int, end: int) -> b
 
 
 def data_end(code: bytes) -> int:
-    """Where an object's data end in memory."""
+    """The end of an object's data in memory."""
     body = dict(_sections(code)).get(DATA, b"\0")
     (count, at), end = read_leb(body, 0), 0
     for _ in range(count):
@@ -63,7 +64,7 @@ def _sections(code: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _functions(code: bytes) -> dict[str, int]:
-    """The numbers of the functions that an object defines, by name: from the table of symbols, a part of its section for linkers."""
+    """The numbers of an object's functions, by name: from the symbol table in its section for linkers."""
     for number, content in _all_sections(code):
         name, at = _text(content, 0) if number == CUSTOM else ("", 0)
         if name == LINKING:

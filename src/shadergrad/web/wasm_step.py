@@ -1,9 +1,9 @@
-"""A step as WebAssembly: for browsers without a GPU, several times as fast as the same step as plain JavaScript (javascript_step.py).
+"""Exports a step as WebAssembly: for browsers without a GPU, several times as fast as plain JavaScript (javascript_step.py).
 
-In: a step node by node. Out: a module of WebAssembly with 128-bit vectors, whose kernels are those of the cpu device's compiler
-(compile/native) for another processor; and the source of a JavaScript module whose `load(state, module)` returns `run(inputs)`, as a
-module of plain JavaScript does. Its arrays lie in the memory of the WebAssembly module. Operations without a kernel, such as sorting,
-are the functions of plain JavaScript.
+In: a step node by node. Out: a WebAssembly module with 128-bit vectors, whose kernels come from the cpu device's compiler
+(compile/native) for another target; and the source of a JavaScript module whose `load(state, module)` returns `run(inputs)`, as with
+plain JavaScript. Its arrays are in the memory of the WebAssembly module. Operations without a kernel, such as sorting,
+are functions in plain JavaScript.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class WasmStep:
 
 
 def render(plan: Plan, labels: Sequence[Label]) -> WasmStep:
-    """The step of a plan for the interpreter. labels: what its outputs are. Raises a WebError for what cannot be written so, and where
-    llvmlite is absent."""
+    """The step of a plan for the interpreter. labels: of its outputs. Raises a WebError for unsupported operations, and if
+    llvmlite is missing.
+    """
     steps = steps_of(plan, WASM)
     if steps is None:
         raise WebError("[wasm] the step computes nothing, or holds arrays without elements.")
@@ -66,7 +67,7 @@ class _Placed(Array):
 
 
 class _Writer(Writer):
-    """Writes what no kernel does. offsets: of rows in memory."""
+    """Writes the operations without a kernel. offsets: of rows in memory."""
 
     def __init__(self, rows: Sequence[Row], offsets: Mapping[int, int]) -> None:
         super().__init__(rows)
@@ -92,7 +93,7 @@ class _Module:
         self.writer = _Writer(steps.rows, self.offsets)
 
     def _same(self) -> dict[int, int]:
-        """Results that are their operand: checked positions."""
+        """Results that equal their operand: checked positions."""
         found: dict[int, int] = {}
         for step in self.steps.steps:
             if _is_check(step):
@@ -100,7 +101,7 @@ class _Module:
         return found
 
     def _place(self) -> tuple[dict[int, int], Layout]:
-        """Inputs and outputs have places of their own, in which nothing else lies."""
+        """Allocates inputs and outputs in separate memory that nothing else uses."""
         steps = self.steps
         written = [row for s in steps.steps for row in s.writes if row not in self.same]
         kept = [*range(steps.inputs), *dict.fromkeys(row for row in steps.outputs if row in {*written})]
@@ -128,7 +129,7 @@ class _Module:
         return WasmStep(linked(code, names, self.layout.arrays, self.layout.end), self._script())
 
     def _calls(self) -> list[str]:
-        """Writes what a run does; returns the names of the functions of the module."""
+        """Writes the calls of a run; returns the names of the module's functions."""
         w, names, in_run = self.writer, [], False
         for row in range(self.steps.inputs):
             w.array(row)
@@ -158,7 +159,7 @@ class _Module:
             w.loop(w.array(row), [checked], "a")
 
     def _seen(self, row: int, views: Sequence[Primitive]) -> int:
-        """A row for what an operation is given of another."""
+        """A row for a view of another row, as an operation reads it."""
         w = self.writer
         w.view(row)
         for view in views:
@@ -210,11 +211,11 @@ export function load(state, module, adopted = []) {{
 
 
 def _is_check(step: Step) -> bool:
-    """Whether a step looks at an array and gives it as it is."""
+    """Whether a step only checks an array and returns it unchanged."""
     return step.hosted is not None and isinstance(step.hosted.of, InRange) and not any(step.hosted.views)
 
 
 def _described(primitive: Primitive) -> tuple[str, dict[str, Any]]:
-    """A primitive's name and parameters, as plans have them."""
+    """A primitive's name and parameters, as in plans."""
     data = to_data(primitive)
     return data.pop("primitive"), data

@@ -1,4 +1,4 @@
-"""How a kernel's body reads and writes its buffers: marks while it is written, accesses once all of them are known.
+"""Loads and stores of a kernel's buffers: placeholders while the body is generated, WGSL once all accesses are known.
 
 Whether a buffer is declared as scalars, as vec4s or as words of two halves depends on every access to it.
 """
@@ -14,16 +14,16 @@ from ...graph.node import Node
 from ...symbolic_sizes import varies
 from ..puller import LANES
 
-OFFSET_ALIGNMENT = 64  # elements: a binding begins at a multiple of 256 bytes, whatever the device
+OFFSET_ALIGNMENT = 64  # elements: a binding begins at a multiple of 256 bytes on every device
 
 
 @dataclass
 class Binding:
-    """A buffer of the kernel. `vectorized` once something accesses it four at a time.
+    """A buffer of the kernel. `vectorized` once an access reads or writes four elements at a time.
 
-    start: its first element that the kernel reads, rounded down; what comes before is not bound. wide: its elements are read two by
-    two, as integers of 64 bits (`Traits.slow_loads`). Halves lie two to a word; shared: a thread writes one of a word, and another
-    thread the other, so that words are atomic. octets: they are declared eight to a vec4<u32>, for threads that load 16 bytes.
+    start: the first element that the kernel reads, rounded down; earlier ones are not bound. wide: its elements are read in pairs,
+    as 64-bit integers (`Traits.slow_loads`). Halves are stored two per word; shared: different threads write the two halves of a word,
+    so words are atomic. octets: halves are declared eight to a vec4<u32>, for threads that load 16 bytes.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Binding:
 
 
 class Accesses:
-    """The accesses of one kernel, by number: the mark `@3@` in a text stands for the fourth, `@3:value@` for writing a half there.
+    """The accesses of one kernel, by number: the placeholder `@3@` in a text stands for the fourth, `@3:value@` for a store of a half.
 
-    functions: those of the library that the accesses call are added. wide: `Renderer.wide`.
+    functions: the library functions that the accesses call. wide: as in Renderer.
     """
 
     def __init__(self, functions: set[str], wide: bool) -> None:
@@ -74,20 +74,21 @@ class Accesses:
         self._packed: set[int] = set()  # those that give the bits of halves
 
     def mark(self, binding: Binding, flat: Index, quad: Index | None, packed: bool = False) -> str:
-        """The mark of an access to the element at `flat`, or to four of them, the `quad`-th; packed: it gives bits of halves."""
+        """The placeholder of a load of the element at `flat`, or of four, the `quad`-th; packed: it gives the bits of halves."""
         if packed:
             self._packed.add(len(self._all))
         self._all.append((binding, flat, quad))
         return f"@{len(self._all) - 1}@"
 
     def mark_write(self, binding: Binding, flat: Index, quad: Index | None, value: str) -> str:
-        """The mark of a statement that writes a value."""
+        """The placeholder of a statement that stores a value."""
         mark = self.mark(binding, flat, quad)
         return f"{mark[:-1]}:{value}@" if binding.is_half else f"{mark} = {value};"
 
     def _choose_starts(self) -> None:
-        """Bind each buffer that is only read from where the reading begins: kernels that differ in that, say in the step
-        of time, are one kernel."""
+        """Bind each read-only buffer from its first element that is read: kernels that differ only in that, for example in the time
+        step, are one kernel.
+        """
         lowest: dict[int, tuple[Binding, int]] = {}
         for binding, flat, _ in self._all:
             before = lowest.get(id(binding), (binding, flat.low))[1]
@@ -98,7 +99,7 @@ class Accesses:
                 binding.start = max(low, 0) // alignment * alignment
 
     def resolve(self, text: str) -> str:
-        """Replace access marks by the accesses, now that it is known which buffers are arrays of vec4."""
+        """Replace placeholders by the accesses, once it is known which buffers are arrays of vec4."""
 
         self._choose_starts()
         for binding, _, _ in self._all:
@@ -159,8 +160,9 @@ class Accesses:
         return f"sg_four_{kind}({words})"
 
     def _store_halves(self, binding: Binding, flat: Index, quad: Index | None, value: str) -> str:
-        """The statement that writes an element, or four of them, to a buffer of halves. A thread that writes one of a word leaves the
-        other, which another thread may be writing."""
+        """The statement that stores an element, or four, in a buffer of halves. A thread that writes one half of a word preserves the
+        other, which another thread may be writing.
+        """
         kind, name = binding.node.dtype.name, binding.name
         if quad is None:
             self.functions.add(f"sg_bits_{kind}")
@@ -176,7 +178,7 @@ class Accesses:
         return " ".join(f"atomicStore({place});" for place in places)
 
     def _wide_access(self, binding: Binding, flat: Index, quad: Index | None) -> str:
-        """An element, or four of them, of a buffer that is declared as integers of 64 bits."""
+        """An element, or four of them, of a buffer that is declared as 64-bit integers."""
         if quad is not None:
             text, value = f"sg_four({binding.name}[{render(quad)}])", f"vec4<{binding.stored}>"
         else:

@@ -1,6 +1,6 @@
-"""Operands that are hidden from the driver where its algebra would drop NaN and infinities.
+"""Hides operands from driver optimizations that would drop NaN and infinities.
 
-Some drivers take x * 0, x - x and 0 / x for 0, and x / x for 1, without a look at x.
+Some drivers simplify x * 0, x - x and 0 / x to 0, and x / x to 1, for any x.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ZERO_TIMES = {
     "div": 2,
 }  # operations of which a driver knows the result where one of so many operands is 0, or gives anything: x / 0
 SUMS = ("add", "sub")
-OF_ITSELF = {"sub", "div"}  # those of which it knows the result where both are equal
+OF_ITSELF = {"sub", "div"}  # operators that a driver simplifies if both operands are equal
 MadeOf = Mapping[str, tuple[str, str, str]]  # sums, differences and opposites: operation, first and last operand
 
 
@@ -27,7 +27,7 @@ def to_hide(name: str, values: Sequence[str], made_of: MadeOf) -> list[bool]:
 
 
 def _cancel(name: str, a: str, b: str, made_of: MadeOf) -> bool:
-    """Whether something is left out of a sum or a difference if it is taken as if numbers had all digits: x + -x, (x + y) - x."""
+    """Whether a term cancels in a sum or a difference of real numbers: x + -x, (x + y) - x."""
     (left, x, y), (right, v, w) = made_of.get(a, ("", "", "")), made_of.get(b, ("", "", ""))
     if name == "add":
         return (left in ("neg", "sub") and y == b) or (right in ("neg", "sub") and w == a)

@@ -1,4 +1,4 @@
-"""Texts of WGSL that every kernel shares: literals, narrow integers, and the functions of math.wgsl, halves.wgsl and loads.wgsl."""
+"""WGSL that all kernels use: literals, narrow integers, and the functions of math.wgsl, halves.wgsl and loads.wgsl."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ def literal(value: float, dtype: DType, functions: set[str]) -> str:
 
 
 def narrowed(text: str, dtype: DType, vector: bool = False) -> str:
-    """A computed value as its dtype holds it: an integer of 8 or 16 bits, which shaders hold in 32, wraps at those. Every
-    place that computes values passes them through here: elementwise operations, reductions, products, sums by an index.
-    tests/device/test_integers.py"""
+    """A computed value in the range of its dtype: integers of 8 or 16 bits, which shaders store in 32, wrap. Every
+    place that computes values calls this: elementwise operations, reductions, matrix multiplications, scattered sums.
+    tests/device/test_integers.py
+    """
     return dtype.narrowed(text, vector)
 
 
 @lru_cache(maxsize=1)
 def wide_loads() -> str:
-    """The functions that buffers of 64-bit elements are read with."""
+    """The functions that read buffers of 64-bit elements."""
     return _without_comments("loads.wgsl").replace("\n\n", "\n").lstrip("\n")
 
 
@@ -54,7 +55,7 @@ def _without_comments(file: str) -> str:
 
 @lru_cache(maxsize=2)
 def math_functions(converts_halves: bool = False) -> dict[str, str]:
-    """The functions of math.wgsl, by name, in file order. converts_halves: with those of halves.wgsl in place of its own."""
+    """The functions of math.wgsl, by name, in file order. converts_halves: with those of halves.wgsl instead of its own."""
     return _functions("math.wgsl") | (_functions("halves.wgsl") if converts_halves else {})
 
 
@@ -64,7 +65,7 @@ def _functions(file: str) -> dict[str, str]:
 
 
 def functions_text(names: set[str], converts_halves: bool = False) -> str:
-    """The named functions and all that they call; `_v4` forms apply the scalar function to each component."""
+    """The source of the named functions and all that they call; `_v4` forms apply the scalar function to each component."""
     library = math_functions(converts_halves)
     needed: set[str] = set()
 

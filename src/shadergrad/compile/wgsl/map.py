@@ -1,7 +1,7 @@
 """The map archetype: every thread computes one element, or four neighbours, of trees of elementwise operations.
 
-Independent maps may share a dispatch: each takes a range of workgroups. A map that reads down columns of what it writes along
-rows takes both by square tiles, through workgroup memory.
+Independent maps may share a dispatch: each takes a range of workgroups. A map that reads columns and writes rows (a transpose) processes
+square tiles through workgroup memory, so that both are coalesced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..puller import LANES, lane_variable
 from ..recorder import Recorder
 from ..render import Renderer
 
-MOST_TILES = 3  # in 16 KiB
+MOST_TILES = 3  # that fit into 16 KiB
 
 
 def render_map(group: Group, choice: Choice, renderer: Renderer) -> Rendered:
@@ -53,7 +53,7 @@ def render_map(group: Group, choice: Choice, renderer: Renderer) -> Rendered:
 
 
 def _part(part: Group, r: Renderer, start: int, threads: int) -> tuple[list[str], int]:
-    """The statements of one map whose workgroups begin at number `start`, and its operations."""
+    """The statements of one map whose workgroups start at number `start`, and its operation count."""
     r.lanes = LANES if divides(LANES, part.size) else 1
     r.reports_once = True
     count = part.size // r.lanes
@@ -77,8 +77,9 @@ def _part(part: Group, r: Renderer, start: int, threads: int) -> tuple[list[str]
 
 @dataclass
 class Turned:
-    """A map of elements at `index`, whose rows are its last axis, that reads `reads` down columns: their rows lie along
-    `axis`."""
+    """A transposing map: it writes elements at `index`, with rows along its last axis, and its reads `reads` are contiguous along
+    `axis`.
+    """
 
     index: tuple[Index, ...]
     sizes: tuple[int, ...]
@@ -88,7 +89,7 @@ class Turned:
 
 
 def _turned(group: Group, axis: int, r: Renderer) -> Turned:
-    """How to take a map by tiles, whose reads along `axis` lie across what it writes."""
+    """The tiling of a map whose reads are contiguous along `axis`, across the rows that it writes."""
     sizes = group.roots[0].shape
     index = tuple(variable(f"x{a}", n) for a, n in enumerate(sizes))
     recorder = reads_of_map(group, r.is_buffer)
@@ -97,7 +98,7 @@ def _turned(group: Group, axis: int, r: Renderer) -> Turned:
 
 
 def _render_tiles(group: Group, turned: Turned, r: Renderer, choice: Choice, threads: int) -> Rendered:
-    """SIDE x SIDE elements a workgroup: what lies across is read along its own rows first."""
+    """SIDE x SIDE elements per workgroup: transposed operands are read along their own rows, through workgroup memory."""
     axis, last = turned.axis, len(turned.sizes) - 1
     down, across = turned.sizes[axis], turned.sizes[last]
     rest = [a for a in range(last) if a != axis]
@@ -149,7 +150,7 @@ def _render_tiles(group: Group, turned: Turned, r: Renderer, choice: Choice, thr
 def _tile_results(
     group: Group, turned: Turned, index: tuple[Index, ...], reads: list[tuple[Node, Index]], r: Renderer, inside: str
 ) -> list[str]:
-    """The statements that compute and write an element, what was read before taken from the tiles."""
+    """The statements that compute and write an element, with the transposed operands taken from the tiles."""
     down, across = turned.sizes[turned.axis], turned.sizes[-1]
     r.open()
     for k, (node, flat) in enumerate(reads):

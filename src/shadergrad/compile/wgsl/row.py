@@ -1,10 +1,10 @@
 """The row archetype: reductions along rows with maps between and after them, in one dispatch.
 
-A workgroup takes `rows` rows with `width` threads each, which go along the row by elements, or by vec4s where memory has
-them. Reductions that do not depend on each other share a walk along the row; the threads' results are joined in workgroup
-memory. Then scalars of the row are written by one thread, and vectors in a last walk. A short walk is written out: what was
-read or computed stays in registers from one walk to the next. Where the reduced axis is not the innermost (sums over a
-batch), neighbouring threads take neighbouring rows, so that memory is read in order.
+A workgroup processes `rows` rows with `width` threads each, which loop over the row by elements, or by vec4s where memory permits.
+Independent reductions share a loop over the row; the threads' partial results are combined in workgroup memory. Then one thread writes the
+scalars of the row, and a last loop writes its vectors. A short loop is unrolled, and its loaded or computed values stay in registers for
+the next loop. If the reduced axis is not the innermost (sums over a batch), neighbouring threads process neighbouring rows, so that memory
+accesses are coalesced.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..puller import Indices, lane_variable
 from ..render import Renderer
 from .functions import narrowed
 
-BLOCK = 32  # elements that a thread adds up before they join its total: long sums keep their digits
-TOGETHER = 4  # reductions that are joined between the same two barriers
+BLOCK = 32  # elements that a thread adds before it adds them to its total, to keep precision in long sums
+TOGETHER = 4  # reductions that are combined between the same two barriers
 
 
 def render_row(group: Group, choice: Choice, r: Renderer) -> Rendered:
@@ -57,7 +57,7 @@ def render_row(group: Group, choice: Choice, r: Renderer) -> Rendered:
 
 @dataclass
 class Place:
-    """An element, or four, that a thread takes of its row; ok: the condition that it is there, None if it always is."""
+    """The element, or four, of its row that a thread processes; ok: the condition that it exists, None if it always does."""
 
     element: Index
     ok: str | None = None
@@ -76,7 +76,7 @@ class RowKernel:
         self.results: dict[int, str] = {}
 
     def render(self, index: str) -> int:
-        """Writes the statements, `index` the number of the workgroup in the group; gives the operations."""
+        """Writes the statements, with `index` the number of the workgroup in the group; returns the operation count."""
         group, r = self.group, self.r
         trailing, rows, width = group.trailing, self.rows, self.width
         of_thread = "0" if rows == 1 else f"i32(lid) / {width}" if trailing else f"i32(lid) % {rows}"
@@ -108,7 +108,7 @@ class RowKernel:
         return step * self.lanes + lane_variable() if self.lanes > 1 else step
 
     def _places(self) -> Iterator[Place]:
-        """Those of all rounds, which get names."""
+        """The positions of all iterations, with names."""
         for k in range(self.rounds):
             text, name = f"place + {k * self.width}" if k else "place", f"step{k}"
             ok = None
@@ -128,7 +128,7 @@ class RowKernel:
     # -- reductions
 
     def _reduce(self, level: list[Node], places: list[Place]) -> None:
-        """One walk along the row for these reductions, and their results."""
+        """One loop along the row for these reductions, and their results."""
         r, group = self.r, self.group
         accumulators = [f"acc{group.reduces.index(n)}" for n in level]
         self._start(level, accumulators)
@@ -155,7 +155,7 @@ class RowKernel:
         return f"vec4<{node.dtype.wgsl}>({text})" if self.lanes > 1 else text
 
     def _add(self, level: list[Node], names: list[str], place: Place) -> None:
-        """The elements at a place to the accumulators."""
+        """Adds the elements at a position to the accumulators."""
         r = self.r
         r.lanes = self.lanes
         for node, acc in zip(level, names, strict=True):
@@ -168,7 +168,7 @@ class RowKernel:
         r.lanes = 1
 
     def _loop(self, level: list[Node], accumulators: list[str]) -> None:
-        """A walk of many rounds; of very many, in blocks."""
+        """A loop of many iterations; very many are blocked."""
         r, steps, width = self.r, self.steps, self.width
         blocks = self.rounds > 2 * BLOCK
         names = [f"block_{acc}" if blocks else acc for acc in accumulators]
@@ -191,7 +191,7 @@ class RowKernel:
         return self.r.use_functions(text, vector, node.primitive.name)
 
     def _across(self, node: Node, acc: str) -> str:
-        """The result of a thread: of the four lanes of its accumulator."""
+        """The result of a thread: its accumulator reduced over the four lanes."""
         if self.lanes == 1:
             return acc
         for name, low, high in (("low", "x", "y"), ("high", "z", "w")):
@@ -200,8 +200,9 @@ class RowKernel:
         return f"{acc}_all"
 
     def _join(self, level: list[Node], totals: list[str]) -> list[str]:
-        """The results of a row's threads, of some neighbours first and then of all: each thread adds up the same numbers in
-        the same order. Two barriers keep every array from being written while it is read."""
+        """Combines the results of a row's threads, first of neighbours and then of all: every thread adds the same numbers in
+        the same order. Two barriers protect every array from being overwritten while it is read.
+        """
         r, group, width = self.r, self.group, self.width
         near = 1 << (width.bit_length() // 2)
         stride = 1 if group.trailing else self.rows
@@ -222,7 +223,7 @@ class RowKernel:
         return totals
 
     def _join_in_one_stage(self, level: list[Node], totals: list[str], first: str, near: int, stride: int) -> list[str]:
-        """The same sums of neighbours and of all, in one stage: half the memory, for more reads."""
+        """The same sums in one stage: half the memory, for more reads."""
         r, group = self.r, self.group
         if self.results:
             r.line("workgroupBarrier();")  # the arrays have been read

@@ -1,6 +1,6 @@
-"""The statements of a kernel's body in nested scopes: what does not depend on a loop is computed before it.
+"""The statements of a kernel's body in nested scopes: a loop-invariant statement is computed before the loop.
 
-A statement lands in the outermost scope in which everything that it uses is known, and the same text is computed once.
+A statement is placed in the outermost scope in which all its operands are known; equal statements are computed once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Scope:
 
 
 def both(conditions: Sequence[str]) -> str:
-    """All of them, without `&&`, which branches: a kernel with hundreds of branches takes some compilers minutes."""
+    """The conjunction of conditions, without `&&`, which branches: some compilers take minutes for a kernel with hundreds of branches."""
     return " & ".join(f"({c})" for c in conditions) if len(conditions) > 1 else conditions[0]
 
 
 class Statements:
     """Scopes, and the names that are defined in them.
 
-    depth: for each name, the scope in which it is known. vectors: the names of values that are vec4.
+    depth: for each name, the scope in which it is known. vectors: the names of vec4 values.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Statements:
             self.depth[v] = len(self.scopes) - 1
 
     def close(self) -> list[str]:
-        """Leave the scope; gives its statements."""
+        """Leave the scope; returns its statements."""
         return self.scopes.pop().lines
 
     def define(self, text: str, depth: int, vector: bool = False, prefix: str = "v") -> str:

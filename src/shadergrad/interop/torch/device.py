@@ -1,8 +1,8 @@
-"""The device "torch": values are torch.Tensors, which have PyTorch's history beside ours.
+"""The device "torch", whose values are torch.Tensors with PyTorch's autograd history in addition to ours.
 
-In: pending nodes. Out: their values, each primitive by its rule in PyTorch (primitive_rules.py), else by its NumPy twin and its own
-vjp. Our tape decides which values have a history: a node that requires no gradient (detach, no_grad) has a detached value.
-Only mirrors use it. A compiled step of ours cannot run there.
+In: pending nodes. Out: their values. Each primitive has a rule in PyTorch (primitive_rules.py), or uses its NumPy value and its own vjp.
+Our graph decides which values have a history: a node that requires no gradient (detach, no_grad) has a detached value.
+Only mirrors use this device. Compiled steps cannot run on it.
 """
 
 from __future__ import annotations

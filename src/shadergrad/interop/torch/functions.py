@@ -1,4 +1,4 @@
-"""Functions of networks that PyTorch computes whole. In and out: tensors of the device "torch".
+"""Functions of nn.functional that PyTorch computes as one operation. In and out: tensors of the device "torch".
 
 Each has the arguments and the meaning of its namesake in nn.functional.
 """

@@ -1,7 +1,7 @@
-"""PyTorch's names of parameters. In: our dotted names. Out: theirs.
+"""PyTorch's names of parameters. In: our dotted names. Out: PyTorch's.
 
-Norms have gamma and beta here and there, always weight and bias in PyTorch; a perceptron `ff` with linear1 and linear2 is a
-Sequential of Linear, activation, Dropout, Linear there. All other names are the same.
+In our models, norms may be called gamma and beta; PyTorch's are always weight and bias. A perceptron `ff` with linear1 and linear2 is a
+Sequential of Linear, activation, Dropout, Linear in PyTorch. All other names are the same.
 """
 
 from __future__ import annotations

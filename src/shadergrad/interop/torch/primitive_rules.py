@@ -1,6 +1,6 @@
 """The primitives in PyTorch. In: a primitive and torch.Tensors. Out: a torch.Tensor with PyTorch's own history.
 
-For other primitives device.py uses the NumPy twin and its vjp.
+For primitives without a rule here device.py uses the NumPy value and the vjp.
 """
 
 from __future__ import annotations

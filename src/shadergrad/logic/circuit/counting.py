@@ -1,7 +1,7 @@
-"""Counts of votes as gates: a classifier, with its counts and its class, as one circuit.
+"""Vote counting as gates: a classifier, with its counts and its class, as one circuit.
 
-In: a CircuitClassifier. Out: a circuit of the same inputs whose outputs are numbers in binary. Runners that know gates alone, as
-WebAssembly's, need nothing else. Bits of equal weight are added three at a time by full adders; a comparison a class picks the largest.
+In: a CircuitClassifier. Out: a circuit of the same inputs whose outputs are binary numbers, for runners that support only gates, such as
+WebAssembly's. Full adders add bits of equal weight, three at a time; a comparison per class selects the largest count.
 """
 
 from __future__ import annotations

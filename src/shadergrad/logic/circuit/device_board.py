@@ -111,8 +111,8 @@ class DeviceBoard:
     generator: draws the cells that fire (see `run`), by default the device's own.
     lanes, rows: words (1 or 4) and rows that a thread computes; None chooses. Steps are submitted without waiting; `read` and
     `words` wait.
-    Raises CircuitError for what is no CellCircuit, a board without cells, other lanes or rows, and a board that is larger than what the device lets a
-    kernel see.
+    Raises CircuitError for anything but a CellCircuit, a board without cells, other lanes or rows, and a board that exceeds the
+    device's binding limit.
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))  # takes its western neighbour
     >>> board = sg.logic.circuit.DeviceBoard(cell, 1, 3, device="cpu")

@@ -79,7 +79,7 @@ def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, see
     The random assignments come in blocks of 65,536 in which a bit is 1 with probability 1/2, 1/4, 3/4 or 1/16 in turn: fair
     bits seldom distinguish wide ANDs and ORs. The same seed gives the same assignments. Code that shares nothing with
     `minimize` evaluates both circuits gate by gate. Names do not matter, only the order of inputs and outputs.
-    Raises CircuitError if the numbers of inputs or outputs differ, for what is no Circuit (a CellCircuit has a state, a border and a rate
+    Raises CircuitError if the numbers of inputs or outputs differ, for anything but a Circuit (a CellCircuit has a state, a border and a rate
     beside its circuit), and for a negative number of patches.
 
     >>> nand = sg.logic.circuit.Circuit(2, [(14, 0, 1)], [2])

@@ -30,7 +30,7 @@ def check_name(name: str, what: str, language: str = "") -> str:
 
 
 def line(name: str) -> str:
-    """A name on one line: blanks for what is no visible character or a blank, such as line breaks."""
+    """A name on one line: blanks for anything but a visible character or a blank, such as line breaks."""
     return "".join(c if c.isprintable() else " " for c in name)
 
 

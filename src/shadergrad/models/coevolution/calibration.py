@@ -1,10 +1,11 @@
-"""How likely a score is a contact, measured. In: a predictor, and families with known contacts that it has not seen. Out: probabilities.
+"""Calibration: the measured probability that a score is a contact. In: a predictor, and families with known contacts that it has not seen.
+Out: probabilities.
 
-The logits of a family grow with its depth, because those of its members add up: what a logit is worth depends on Neff. Scores are therefore
-counted in spreads of their map above its median. At each of a few depths a curve maps them to log-odds, beyond the log-odds of any pair of
-columns in chains of that length: a line (Platt, 1999) with a bend at the median, below which scores say less. Between depths its
-coefficients follow the root of Neff, as the height of contacts above the rest does. The precision of the best L pairs at each depth, the depth
-curve, comes from the same predictions.
+The logits of a family grow with its depth, because those of its members add up, so the meaning of a logit depends on Neff. Scores are
+therefore standardized: their distance from the median of their map, in units of its spread. At each of a few depths a curve maps them to
+log-odds, relative to the prior log-odds of a pair of columns in chains of that length: a line (Platt, 1999) with a bend at the median, below
+which scores are less informative. Between depths its coefficients are interpolated over the root of Neff, with which the height of contacts
+above the rest grows. The depth curve, the precision of the best L pairs at each depth, comes from the same predictions.
 """
 
 from __future__ import annotations

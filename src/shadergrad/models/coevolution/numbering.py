@@ -1,7 +1,6 @@
 """The residue numbers of each protein. In: a family, and the numbers of both first residues. Out: a number for each column.
 
-A column counts if the first pair, the query, has a residue in it: gaps of the query have no number. Files of structures, and people, count
-residues, not columns.
+Only columns in which the first pair, the query, has a residue get a number. Structure files, and people, number residues, not columns.
 """
 
 from __future__ import annotations

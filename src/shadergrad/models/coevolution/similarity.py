@@ -1,7 +1,7 @@
-"""How many rows of an alignment resemble each row, on a device. In: rows of tokens. Out: counts.
+"""Counts the rows of an alignment that resemble each row, on a device. In: rows of tokens. Out: counts.
 
-Equal columns of two rows are a product of one-hot rows: 2 n^2 (22 length) floating point operations in float32, exact since counts are
-whole numbers. The sum over a block of rows is compared with a table of thresholds, so that rounding is that of the host.
+The number of equal columns of two rows is a product of one-hot rows: 2 n^2 (22 length) floating point operations in float32, exact because
+counts are whole numbers. It is compared with a table of thresholds computed on the host, so that rounding is the same as there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Predicted contacts for viewers of structures, and a structure's own contacts. In: scores, or a PDB or mmCIF. Out: scripts, or a map.
+"""Scripts that show predicted contacts in structure viewers, and the contacts of a given structure. In: scores, or a PDB or mmCIF file.
+Out: scripts, or a contact map.
 
-The scripts draw a line between the Cα of both residues of each pair, the likelier the redder: load the complex, then run the script.
+The scripts draw a line between the Cα of both residues of each pair, redder for likelier ones: load the complex, then run the script.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def structure_contacts(
     path: PDB or mmCIF, also gzipped, read by gemmi (`pip install "shadergrad[structure]"`). A contact is a pair of residues whose Cβ (Cα
     where there is none, as in glycine) are closer than 8 Å, residues by their numbers in the file. Of several models the first is
     read, of alternative places the likeliest; residues with an insertion code are left out. Raises DataError for a file that cannot be
-    read, a chain that is not there, two residues of one number, and residues that are not the query's.
+    read, a chain that does not exist, two residues of one number, and residues that are not the query's.
 
     >>> rows = np.array([[0, 1]], np.uint8)
     >>> family = sg.models.coevolution.Family("x", rows, rows)

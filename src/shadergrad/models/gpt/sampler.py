@@ -1,7 +1,7 @@
 """Sampling with a key-value cache. In: the beginning of a text, as tokens. Out: tokens that follow.
 
 The cache has the shape of the longest text, and the write position is a number on the device. So two programs serve every
-length: one takes CHUNK tokens of the prompt, the other takes a single token and draws the next.
+length: one takes CHUNK tokens of the prompt, the other takes a single token and samples the next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which way scaled_dot_product_attention goes, as torch.nn.attention; flex_attention.py has attention with scores of one's own."""
+"""The choice of backend for scaled_dot_product_attention, as torch.nn.attention; flex_attention.py has attention with custom scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["SDPBackend", "sdpa_kernel"]
 
 
 class SDPBackend(IntEnum):
-    """PyTorch's ways of attention. Here there are two: operator by operator, MATH, and block by block, whatever else is named.
+    """PyTorch's backends of attention. Here there are two: MATH, operator by operator, and blockwise attention under all other names.
 
     >>> sg.nn.attention.SDPBackend.MATH.value
     0
@@ -34,10 +34,10 @@ class SDPBackend(IntEnum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[dict[str, Any]]:
-    """A context in which scaled_dot_product_attention goes operator by operator, if MATH alone is named.
+    """A context in which scaled_dot_product_attention runs operator by operator, if only MATH is named.
 
-    backends: an SDPBackend, or a list of them. With others it goes block by block where that is made for the shapes, as without the
-    context; PyTorch raises where it is not. set_priority changes nothing. Raises ModuleTypeError for something else.
+    backends: an SDPBackend, or a list of them. With others, blockwise attention is used for the shapes that it supports, as without the
+    context; PyTorch raises for unsupported shapes. set_priority changes nothing. Raises ModuleTypeError for anything else.
 
     >>> q = sg.ones(1, 1, 8, 16)
     >>> with sg.nn.attention.sdpa_kernel(sg.nn.attention.SDPBackend.MATH):

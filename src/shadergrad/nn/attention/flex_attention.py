@@ -1,7 +1,7 @@
-"""Attention whose scores a function changes, and whose pairs a function allows, as torch.nn.attention.flex_attention.
+"""Attention whose scores a function modifies, and whose mask a function defines, as torch.nn.attention.flex_attention.
 
-The functions get tensors of positions that broadcast, and are called once: PyTorch calls them for each score. A mask is held whole, so memory
-grows with the product of the lengths. Reference: https://pytorch.org/blog/flexattention/
+The functions are called once, with tensors of positions that broadcast; PyTorch calls them for each score. The mask is materialized, so
+memory grows with the product of the lengths. Reference: https://pytorch.org/blog/flexattention/
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Mask = Callable[..., Any]  # of batch, head, position of the query, position of 
 
 
 class AuxRequest(NamedTuple):
-    """What flex_attention shall give besides: the logarithms of sums of exponentials, and the largest scores.
+    """The additional results of flex_attention: the log-sum-exp, and the largest scores.
 
     >>> sg.nn.attention.flex_attention.AuxRequest(lse=True)
     AuxRequest(lse=True, max_scores=False)
@@ -42,7 +42,7 @@ class AuxRequest(NamedTuple):
 
 
 class AuxOutput(NamedTuple):
-    """What flex_attention gives besides, each (N, heads, L), or None.
+    """The additional results of flex_attention, each (N, heads, L), or None.
 
     >>> sg.nn.attention.flex_attention.AuxOutput()
     AuxOutput(lse=None, max_scores=None)
@@ -53,9 +53,9 @@ class AuxOutput(NamedTuple):
 
 
 class BlockMask:
-    """The pairs of queries and keys that may meet; create_block_mask makes it.
+    """The pairs of queries and keys that may attend; made by create_block_mask.
 
-    mask: bools (B or 1, H or 1, L, S). mask_mod: the function that says so. seq_lengths: (L, S). There are no blocks.
+    mask: bools (B or 1, H or 1, L, S). mask_mod: the function that defines it. seq_lengths: (L, S). It is not divided into blocks.
 
     >>> causal = sg.nn.attention.flex_attention.create_block_mask(lambda b, h, q, k: q >= k, None, None, 2, 2)
     >>> causal.shape
@@ -81,11 +81,11 @@ class BlockMask:
         return BlockMask(self.mask.to(device), self.mask_mod, self.BLOCK_SIZE)
 
     def sparsity(self) -> float:
-        """The share of pairs that may not meet, in percent. PyTorch's is of blocks."""
+        """The percentage of masked pairs. PyTorch counts blocks."""
         return 100.0 * (1.0 - self.mask.float().mean().item())
 
     def numel(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return self.mask.numel()
 
     @classmethod
@@ -176,9 +176,9 @@ def create_block_mask(
     _compile: bool = False,
     **options: Any,
 ) -> BlockMask:
-    """The BlockMask of a mask function (batch, head, query, key) that gives bools; B, H: None where it is the same for all.
+    """The BlockMask of a mask function (batch, head, query, key) that returns bools; B, H: None if the mask does not depend on it.
 
-    The function is called once, with positions that broadcast. BLOCK_SIZE is kept, and changes nothing.
+    The function is called once, with positions that broadcast. BLOCK_SIZE is stored, and changes nothing.
 
     >>> sg.nn.attention.flex_attention.create_block_mask(lambda b, h, q, k: q >= k, 1, None, 4, 4)
     BlockMask(shape=(1, 1, 4, 4))
@@ -199,12 +199,12 @@ def flex_attention(
     *,
     return_aux: AuxRequest | None = None,
 ) -> Any:
-    """softmax(score_mod(query key^T scale)) value, of the pairs that block_mask allows.
+    """softmax(score_mod(query key^T scale)) value, over the pairs that block_mask allows.
 
     query (N, heads, L, E), key (N, heads, S, E), value (N, heads, S, Ev): (N, heads, L, Ev). score_mod(score, batch, head, query, key)
-    gives scores; it is called once, with tensors that broadcast. enable_gqa: fewer heads of key and value, each for several of the
-    query. return_lse, or return_aux: also the logarithm of the sum of exponentials, with AuxRequest the largest score. A row that may see
-    nothing gives 0. kernel_options changes nothing. Without score_mod, and of what is asked besides, it is scaled_dot_product_attention.
+    returns scores; it is called once, with tensors that broadcast. enable_gqa: key and value have fewer heads, each for several heads of
+    query. return_lse, or return_aux: also the log-sum-exp, with AuxRequest the largest score. A row without allowed pairs
+    gives 0. kernel_options changes nothing. Without score_mod and additional results, it is scaled_dot_product_attention.
     Raises ShapeError for other shapes, and for a mask of other lengths.
 
     >>> q = sg.ones(1, 1, 2, 2)

@@ -1,6 +1,6 @@
-"""Functions of networks: activations, maps, convolution, pooling, normalisation, attention, losses. One file a family.
+"""Functions of neural networks: activations, linear maps, convolution, pooling, normalisation, attention, losses. One file per family.
 
-What the files' `__all__` name is public. Each is behind a check: what its signature calls a Tensor must be one.
+The files' `__all__` list the public names. Each function is wrapped in a check that its tensor arguments are tensors.
 """
 
 from types import FunctionType as _FunctionType

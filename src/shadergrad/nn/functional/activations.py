@@ -22,9 +22,9 @@ __all__ = [
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0), element by element.
+    """max(x, 0), elementwise.
 
-    inplace: the result is written into `input` too; AutogradError where that is a leaf that requires gradients.
+    inplace: the result is also written into `input`; AutogradError if that is a leaf that requires gradients.
 
     >>> F.relu(sg.tensor([-2.0, 0.0, 3.0]))
     tensor([0., 0., 3.])
@@ -70,7 +70,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def _implicit(dim: int | None, ndim: int, what: str) -> int:
-    """The axis that PyTorch takes where none is named."""
+    """PyTorch's default axis if none is named."""
     if dim is None:
         warnings.warn(
             f"Implicit dimension choice for {what} has been deprecated. Change the call to include dim=X as an argument.",
@@ -81,10 +81,10 @@ def _implicit(dim: int | None, ndim: int, what: str) -> int:
 
 
 def softmax(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tensor:
-    """exp(x) / sum(exp(x)) along the axis `dim`, after taking off the largest, so that nothing overflows.
+    """exp(x) / sum(exp(x)) along the axis `dim`, computed from x - max(x), so that nothing overflows.
 
-    Without `dim`, a warning, and axis 0 of 0, 1 or 3 dimensions, else 1. dtype: what `input` is converted to first.
-    IndexRangeError for an axis that is not there.
+    Without `dim`, a warning, and axis 0 for 0, 1 or 3 dimensions, else 1. dtype: `input` is cast to it first.
+    IndexRangeError for an axis that does not exist.
 
     >>> F.softmax(sg.tensor([0.0, math.log(3.0)]), dim=0)
     tensor([0.25, 0.75])
@@ -104,10 +104,10 @@ def log_softmax(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> 
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A sample of the distribution of `logits` along `dim`, made smooth: softmax((logits + noise) / tau) (Jang et al.,
+    """A differentiable sample of the distribution of `logits` along `dim`: softmax((logits + noise) / tau) (Jang et al.,
     2016; Maddison et al., 2016).
 
-    hard: one-hot, with the gradient of the smooth one. eps changes nothing. The draws come from the generator of the
+    hard: one-hot, with the gradient of the soft sample. eps changes nothing. The draws come from the generator of the
     logits' device (sg.manual_seed).
 
     >>> F.gumbel_softmax(sg.tensor([0.0, 1e9]), hard=True)
@@ -196,7 +196,7 @@ def rrelu(
 
     Xu et al., 2015.
 
-    The draws come from the generator of the input's device (sg.manual_seed). ArgumentError where lower > upper.
+    The draws come from the generator of the input's device (sg.manual_seed). ArgumentError if lower > upper.
     inplace: as for relu.
 
     >>> F.rrelu(sg.tensor([-4.0, 2.0]), 0.25, 0.75)
@@ -213,7 +213,7 @@ def rrelu(
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """leaky_relu with learned slopes: `weight` (1,), or (channels,) for axis 1 of the input (He et al., 2015).
 
-    ShapeError where the number of weights is neither 1 nor that of the channels.
+    ShapeError if the number of weights is neither 1 nor that of the channels.
 
     >>> F.prelu(sg.tensor([[-4.0, -4.0]]), sg.tensor([0.5, 0.25]))
     tensor([[-2., -1.]])
@@ -264,7 +264,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim`, times the sigmoid of the second: (..., 2 n) to (..., n) (Dauphin et al., 2016).
 
-    ShapeError for an odd size, IndexRangeError for an axis that is not there.
+    ShapeError for an odd size, IndexRangeError for an axis that does not exist.
 
     >>> F.glu(sg.tensor([6.0, 8.0, 0.0, 0.0]))
     tensor([3., 4.])
@@ -306,7 +306,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """(x + 3) / 6 limited to [0, 1], a sigmoid of straight lines. inplace: as for relu.
+    """(x + 3) / 6 limited to [0, 1], a piecewise linear sigmoid.
 
     >>> F.hardsigmoid(sg.tensor([-4.0, 0.0, 4.0]))
     tensor([0. , 0.5, 1. ])
@@ -344,7 +344,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x moved by lambd towards 0, and 0 within [-lambd, lambd]. ArgumentError for a negative lambd.
+    """x shifted by lambd towards 0, and 0 within [-lambd, lambd]. ArgumentError for a negative lambd.
 
     >>> F.softshrink(sg.tensor([-2.0, 0.25, 2.0]))
     tensor([-1.5,  0. ,  1.5])

@@ -74,7 +74,7 @@ def composed_attention(
     is_causal: bool,
     scale: float,
 ) -> Tensor:
-    """`scaled_dot_product_attention` of tensor operations, with the whole matrix of weights."""
+    """`scaled_dot_product_attention` as tensor operations, with the whole matrix of weights."""
     scores = (query * scale) @ key.transpose(-2, -1)
     if is_causal:
         rows, columns = scores.shape[-2:]
@@ -84,8 +84,9 @@ def composed_attention(
 
 
 def _is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> bool:
-    """Whether the kernels that hold no matrix of weights are made for these: the same on every device, so that the same
-    weights are dropped."""
+    """Whether blockwise kernels exist for these inputs. The answer is the same on every device, so that dropout drops the same
+    weights.
+    """
     if (
         ways.composed_alone
         or query.ndim < 2
@@ -117,8 +118,9 @@ def fused_attention(
     is_causal: bool,
     scale: float,
 ) -> Tensor:
-    """`scaled_dot_product_attention` by blocks: memory grows with L + S, not with their product (Dao, 2023). The result lies
-    in memory as the query does, heads joined or apart."""
+    """Blockwise `scaled_dot_product_attention`: memory grows with L + S, not with their product (Dao, 2023). The result has the
+    query's memory layout, with heads joined or apart.
+    """
     shape, filling = query.shape, -query.shape[-1] % 4
     if filling:  # zeros, which change no score
         query, key, value = (x.pad((0, filling)) for x in (query, key, value))
@@ -146,8 +148,9 @@ def _four_axes(x: Tensor) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax along the last axis, of what a mask of bools allows, or with a mask of numbers added; a row of which
-    nothing is left gives 0."""
+    """softmax along the last axis over the elements that a mask of bools allows, or with a numeric mask added; a row without
+    allowed elements gives 0.
+    """
     if mask is None:
         return scores.softmax(-1)
     if mask.dtype is bool_:
@@ -163,7 +166,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def repeated_heads(x: Tensor, heads: int) -> Tensor:
-    """Each head, axis -3, as often as it takes to have `heads`."""
+    """Each head, axis -3, repeated so that there are `heads`."""
     own = x.shape[-3]
     if heads % own:
         raise ShapeError(f"[scaled_dot_product_attention] {heads} heads of query for {own} of key and value.")

@@ -30,7 +30,7 @@ def cross_entropy(
     is divided by the weights of the targets. Positions where the target is ignore_index do not count. label_smoothing:
     the share of every target that is spread evenly over the classes (Szegedy et al., 2015).
 
-    ShapeError where shapes do not fit, DTypeError for indices that are no integers, ArgumentError for a label_smoothing
+    ShapeError if shapes do not fit, DTypeError for indices that are no integers, ArgumentError for a label_smoothing
     outside [0, 1]. A class outside [0, C) raises IndexRangeError when the loss is read.
 
     >>> F.cross_entropy(sg.tensor([[0.0, 0.0], [0.0, 200.0]]), sg.tensor([0, 0]), reduction="none")
@@ -141,7 +141,7 @@ def _of_classes(
 
 
 def _spread(log_probabilities: Tensor, weight: Tensor | None, axis: int) -> Tensor:
-    """Minus the sum over classes, weighted."""
+    """Minus the weighted sum over classes."""
     return -(log_probabilities if weight is None else log_probabilities * _along(weight, axis, log_probabilities)).sum(
         axis
     )

@@ -106,7 +106,7 @@ def margin_ranking_loss(
 ) -> Tensor:
     """max(0, -target (input1 - input2) + margin), then `reduction`: target 1 where input1 should be larger, else -1.
 
-    ShapeError where the numbers of axes differ.
+    ShapeError if the numbers of axes differ.
 
     >>> F.margin_ranking_loss(sg.tensor([3.0, 3.0]), sg.tensor([1.0, 1.0]), sg.tensor([1, -1]), reduction="none")
     tensor([0., 2.])

@@ -123,7 +123,7 @@ def conv1d(
     out.
     padding: zeros on both sides, or 'valid' for none, or 'same' for as many windows as elements, with stride 1.
     groups: input and output channels in so many groups that do not see each other.
-    ShapeError where shapes do not fit, ArgumentError for numbers out of range or another word, ArgumentTypeError for
+    ShapeError if shapes do not fit, ArgumentError for numbers out of range or another word, ArgumentTypeError for
     what is no whole number.
 
     >>> F.conv1d(sg.tensor([[1.0, 2.0, 4.0, 8.0]]), sg.tensor([[[-1.0, 1.0]]]))
@@ -239,7 +239,7 @@ def conv_transpose1d(
     input (batch, c, length), weight (c, o / groups, k), bias (o,): (batch, o, (length - 1) stride - 2 padding +
     dilation (k - 1) + output_padding + 1).
     output_padding: so many more elements at the end, fewer than stride or dilation. The batch may be left out.
-    ShapeError where shapes do not fit, ArgumentError for numbers out of range.
+    ShapeError if shapes do not fit, ArgumentError for numbers out of range.
 
     >>> F.conv_transpose1d(sg.tensor([[1.0, 2.0]]), sg.tensor([[[1.0, 1.0, 1.0]]]), stride=2)
     tensor([[1., 1., 3., 2., 2.]])
@@ -296,7 +296,7 @@ def conv_transpose3d(
 def unfold(input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1) -> Tensor:
     """Windows as columns (im2col): (batch, c, h, w) or (c, h, w) to (batch, c * kh * kw, windows) or without batch.
 
-    A view: nothing is copied until somebody needs the elements. ShapeError where no window fits, ArgumentError for
+    A view: nothing is copied until somebody needs the elements. ShapeError if no window fits, ArgumentError for
     numbers out of range.
 
     >>> F.unfold(sg.arange(6.0).reshape(1, 2, 3), (2, 2))
@@ -337,7 +337,7 @@ def fold(
 ) -> Tensor:
     """The adjoint of unfold: (batch, c * kh * kw, windows) to (batch, c, *output_size), overlapping elements added up.
 
-    The batch may be left out. ShapeError where the rows or the windows do not fit, ArgumentError for numbers out of
+    The batch may be left out. ShapeError if the rows or the windows do not fit, ArgumentError for numbers out of
     range.
 
     >>> F.fold(sg.ones(2, 2), output_size=(1, 3), kernel_size=(1, 2))

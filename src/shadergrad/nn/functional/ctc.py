@@ -26,14 +26,14 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Minus the log-probability of the targets over all ways to spread them, with blanks between, over the input
+    """Minus the log-probability of the targets, summed over all their alignments with the input, with blanks between labels
     (Graves et al., 2006).
 
-    log_probs: (T, N, C) or (T, C), from log_softmax. targets: (N, S), or all after one another; integers, none of them
-    `blank`. The lengths, (N,), are read. reduction: 'none' (N), 'sum', or 'mean', of the losses by the lengths of the
+    log_probs: (T, N, C) or (T, C), from log_softmax. targets: (N, S), or all concatenated; integers, none of them
+    `blank`. The lengths, (N,), are read. reduction: 'none' (N), 'sum', or 'mean', of the losses divided by the lengths of the
     targets. zero_infinity: targets that do not fit their input cost nothing, and have no gradient.
-    The gradient is that with the softmax, as PyTorch's: right where log_probs come from log_softmax. T steps are recorded,
-    one after the other. ShapeError where shapes and lengths do not fit, DTypeError for targets that are no integers.
+    The gradient includes that of the softmax, as PyTorch's: it is right if log_probs come from log_softmax. T steps are recorded,
+    one after the other. ShapeError if shapes and lengths do not fit, DTypeError for targets that are not integers.
 
     >>> F.ctc_loss(sg.zeros(2, 1, 2).log_softmax(2), sg.tensor([[1]]), [2], [1], reduction="none")
     tensor([0.2877])
@@ -143,5 +143,5 @@ def _moved(alpha: Any, k: int) -> Any:
 
 
 def _moved_by(part: Any, k: int) -> Any:
-    """k states further, with none before."""
+    """Shifted by k states, with none before."""
     return part.pad((k, 0), NEVER)

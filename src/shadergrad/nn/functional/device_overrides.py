@@ -1,8 +1,8 @@
-"""Functions that some devices compute whole, where others compute the operations that they are composed of.
+"""Functions that some devices implement directly, and others by a composition of operations.
 
-In: a function of this folder. Out: the same, which on a device with a substitute of its name calls that instead. A
-substitute takes the same arguments, and gives the same value and gradients; where it raises, the composition has its turn,
-and raises what the function raises.
+In: a function of this folder. Out: a function that calls the device's substitute of the same name, if there is one. A
+substitute takes the same arguments, and gives the same value and gradients. If it raises, the composition is called, and
+raises the function's own error.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _overridable: set[str] = set()
 
 
 def override(device: str, functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Let `device` compute these functions, by their names, in its own way."""
+    """Register a device's implementations of these functions, by name."""
     assert _overridable.issuperset(functions), f"no overridable functions: {functions.keys() - _overridable}"
     _overrides.update({(device, name): function for name, function in functions.items()})
 
 
 def overridable(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, or the substitute on the device of its first argument."""
+    """The function, or the substitute of the device of its first argument."""
     name = function.__name__
     _overridable.add(name)
 

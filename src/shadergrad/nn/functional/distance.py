@@ -24,7 +24,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along the axis `dim`, which the result is without.
 
-    ShapeError where the inputs do not broadcast to each other.
+    ShapeError if the inputs do not broadcast to each other.
 
     >>> F.cosine_similarity(sg.tensor([[3.0, 4.0], [1.0, 0.0]]), sg.tensor([[4.0, 3.0]]))
     tensor([0.96, 0.8 ])

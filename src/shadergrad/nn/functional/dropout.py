@@ -50,7 +50,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """Each element 0 with probability p, else times 1 / (1 - p); without training, the input (Srivastava et al., 2014).
 
     The draws come from the generator of the input's device (sg.manual_seed). ArgumentError for p outside [0, 1].
-    inplace: the result is written into `input` too; AutogradError where that is a leaf that requires gradients.
+    inplace: the result is written into `input` too; AutogradError if that is a leaf that requires gradients.
 
     >>> F.dropout(sg.ones(8), p=0.5)
     tensor([2., 0., 0., 0., 0., 2., 2., 0.])

@@ -1,4 +1,4 @@
-"""Sums, means and largest entries of bags of embeddings."""
+"""Sums, means and maxima of bags of embeddings."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Rows of weight (n, d), at positions in bags, joined by `mode`, 'sum', 'mean' or 'max': (bags, d).
+    """Rows of weight (n, d), looked up in bags of positions, reduced per bag by `mode`, 'sum', 'mean' or 'max': (bags, d).
 
-    input: (bags, size), or (k,) with offsets (bags,), where each bag begins (and, with include_last_offset, where the last
-    ends). per_sample_weights, of the shape of input, multiply the rows, with 'sum' only. padding_idx: positions that do
-    not count. An empty bag gives zeros. Further arguments and errors: as for embedding. Raises PositionError, as for positions, where
-    the first offset is not 0, one is less than the one before it or beyond the positions, ShapeError where shapes do not fit, ArgumentError for another mode,
-    UnsupportedError for weights with another than 'sum'.
+    input: (bags, size), or (k,) with offsets (bags,), the start of each bag (and, with include_last_offset, the end of the
+    last). per_sample_weights, of the shape of input, multiply the rows, with 'sum' only. padding_idx: positions that are ignored. An empty
+    bag gives zeros. Further arguments and errors: as for embedding. Raises PositionError for a first offset other than 0, a decreasing one,
+    and one out of range, as for positions; ShapeError if shapes do not fit, ArgumentError for another mode,
+    UnsupportedError for weights with another mode than 'sum'.
 
     >>> table = sg.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
     >>> F.embedding_bag(sg.tensor([0, 2, 1]), table, sg.tensor([0, 2]), mode="sum")
@@ -66,7 +66,7 @@ def embedding_bag(
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> tuple[Tensor, Any, int]:
-    """The positions in one axis, the bag that each is in, and how many bags there are."""
+    """The positions as a vector, the bag of each, and the number of bags."""
     input = _positions("positions", input, offsets)
     if input.ndim == 2:
         if offsets is not None:
@@ -93,7 +93,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
 
 
 def checked_offsets(offsets: Tensor, count: int) -> Tensor:
-    """The same offsets (bags,) into `count` positions: not the first of them 0, one that falls or is beyond raises PositionError."""
+    """The same offsets (bags,) into `count` positions. A first offset other than 0, a decreasing one, and one out of range raise PositionError."""
     if not offsets.numel():
         return offsets
     first = in_range(offsets[:1], 1, IN_BAGS)

@@ -1,4 +1,4 @@
-"""Reading an image at places that are data: grids of coordinates, and the grids of affine maps."""
+"""Sampling of an image at given coordinates, and grids of affine maps."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CUBIC = -0.75  # the slope of the bicubic kernel, as PyTorch's
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The places, for grid_sample, that affine maps `theta` (N, 2, 3) or (N, 3, 4) send the pixels of an image of `size` to.
+    """Sampling coordinates for grid_sample: the images of pixels under affine maps `theta` (N, 2, 3) or (N, 3, 4).
 
     size: (N, C, H, W) or (N, C, D, H, W), of the result; gives (N, H, W, 2) or (N, D, H, W, 3), coordinates x, y (and z)
     from -1 to 1, between the centres of the outer pixels with align_corners, else between their edges.
-    ShapeError where theta and size do not fit.
+    ShapeError if theta and size do not fit.
 
     >>> F.affine_grid(sg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2), align_corners=True)
     tensor([[[[-1.,  0.],
@@ -56,12 +56,12 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """An image (N, C, H, W), or a volume (N, C, D, H, W), read at the places of a grid (N, ..., 2) or (N, ..., 3).
+    """An image (N, C, H, W), or a volume (N, C, D, H, W), sampled at the coordinates of a grid (N, ..., 2) or (N, ..., 3).
 
     grid: x, y (and z) from -1 to 1, the centres of the outer pixels with align_corners, else their edges (Jaderberg et
-    al., 2015). mode: 'bilinear', 'nearest' or, of images, 'bicubic'. padding_mode, of places outside: 'zeros', 'border'
-    (the nearest pixel) or 'reflection'. Gives (N, C, ...); the gradient goes to both.
-    ShapeError where the two do not fit, ArgumentError for other modes.
+    al., 2015). mode: 'bilinear', 'nearest' or, for images, 'bicubic'. padding_mode, for coordinates outside: 'zeros', 'border'
+    (the nearest pixel) or 'reflection'. Gives (N, C, ...); both inputs get gradients.
+    ShapeError if the two do not fit, ArgumentError for other modes.
 
     >>> image = sg.tensor([[[[0.0, 1.0], [2.0, 3.0]]]])
     >>> F.grid_sample(image, sg.tensor([[[[0.0, 0.0], [1.0, 1.0]]]]), align_corners=True)

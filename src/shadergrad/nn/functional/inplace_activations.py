@@ -1,4 +1,4 @@
-"""Activations written over what they are of, under PyTorch's names for that."""
+"""In-place activations, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "rrelu_", "selu
 
 
 def relu_(input: Tensor) -> Tensor:
-    """`relu`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.
+    """`relu`, in place; returns the tensor. Raises AutogradError for a leaf that requires gradients.
 
     >>> F.relu_(sg.tensor([-2.0, 3.0]))
     tensor([0., 3.])
@@ -19,7 +19,7 @@ def relu_(input: Tensor) -> Tensor:
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """`leaky_relu`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.
+    """`leaky_relu`, in place; returns the tensor. Raises AutogradError for a leaf that requires gradients.
 
     >>> F.leaky_relu_(sg.tensor([-4.0, 2.0]), 0.25)
     tensor([-1.,  2.])
@@ -28,7 +28,7 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`elu`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.
+    """`elu`, in place; returns the tensor. Raises AutogradError for a leaf that requires gradients.
 
     >>> F.elu_(sg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])
@@ -37,7 +37,7 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`celu`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.
+    """`celu`, in place; returns the tensor. Raises AutogradError for a leaf that requires gradients.
 
     >>> F.celu_(sg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])
@@ -46,7 +46,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu_(input: Tensor) -> Tensor:
-    """`selu`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.
+    """`selu`, in place; returns the tensor. Raises AutogradError for a leaf that requires gradients.
 
     >>> F.selu_(sg.tensor([-1.0, 1.0]))
     tensor([-1.1113,  1.0507])
@@ -55,7 +55,7 @@ def selu_(input: Tensor) -> Tensor:
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """`hardtanh`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.
+    """`hardtanh`, in place; returns the tensor. Raises AutogradError for a leaf that requires gradients.
 
     >>> F.hardtanh_(sg.tensor([-4.0, 0.5]))
     tensor([-1. ,  0.5])
@@ -64,7 +64,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
-    """`threshold`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.
+    """`threshold`, in place; returns the tensor. Raises AutogradError for a leaf that requires gradients.
 
     >>> F.threshold_(sg.tensor([-4.0, 2.0]), 0.0, 9.0)
     tensor([9., 2.])
@@ -73,7 +73,7 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
-    """`rrelu`, in place; gives the tensor back. Raises AutogradError for a leaf that requires gradients.
+    """`rrelu`, in place; returns the tensor. Raises AutogradError for a leaf that requires gradients.
 
     >>> F.rrelu_(sg.tensor([-4.0, 2.0]), 0.25, 0.75)
     tensor([-2.,  2.])

@@ -1,4 +1,4 @@
-"""Another size: interpolation, and channels that become pixels."""
+"""Interpolation, pixel shuffle and unshuffle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear and bilinear maps, looking rows up, and moving elements."""
+"""Linear and bilinear maps, embedding lookup, channel shuffles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["bilinear", "channel_shuffle", "embedding", "linear", "one_hot", "unf
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input (..., n_in) @ weight (n_out, n_in) transposed + bias (n_out,): (..., n_out).
 
-    A weight (n_in,) gives (...), with a bias (). ShapeError where the last axis of the input is not n_in.
+    A weight (n_in,) gives (...), with a bias (). ShapeError if the last axis of the input is not n_in.
 
     >>> F.linear(sg.tensor([1.0, 2.0]), sg.tensor([[1.0, 1.0], [3.0, -1.0]]), sg.tensor([10.0, 0.0]))
     tensor([13.,  1.])
@@ -48,7 +48,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """out[..., k] = input1 (..., n1) @ weight[k] (n_out, n1, n2) @ input2 (..., n2) + bias[k]: (..., n_out).
 
-    ShapeError where the last axes are not n1 and n2, or the other axes of the inputs differ.
+    ShapeError if the last axes are not n1 and n2, or the other axes of the inputs differ.
 
     >>> F.bilinear(sg.tensor([[1.0, 2.0]]), sg.tensor([[3.0]]), sg.tensor([[[1.0], [1.0]]]))
     tensor([[9.]])
@@ -164,7 +164,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """The axis `dim` as several of `sizes`, of which one may be -1.
 
-    ShapeError where they do not multiply up to its size.
+    ShapeError if they do not multiply up to its size.
 
     >>> F.unflatten(sg.zeros(2, 6), 1, (3, -1)).shape
     shadergrad.Size([2, 3, 2])
@@ -184,7 +184,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """(N, C, ...) with the channels of `groups` equal groups taken in turns (Zhang et al., 2017).
 
-    ShapeError where groups do not divide the channels.
+    ShapeError if groups do not divide the channels.
 
     >>> F.channel_shuffle(sg.arange(4).reshape(1, 4, 1), 2).flatten()
     tensor([0, 2, 1, 3])

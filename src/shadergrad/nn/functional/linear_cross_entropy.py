@@ -1,7 +1,7 @@
-"""The loss of a classifier's last layer, whose logits need not be there all at once. In: features, the layer, classes. Out: a loss.
+"""The last linear layer of a classifier and its cross-entropy, without materializing all logits. In: features, the layer, classes. Out: a loss.
 
-Many classes make the logits the largest tensor of a step, and only their softmax's sum is wanted. With options the rows go in
-chunks: each chunk's logits are forgotten, and computed again in the backward pass, one chunk after another.
+With many classes the logits are the largest tensor of a step, although only their softmax's sum is needed. With options the rows are
+processed in chunks: the logits of a chunk are discarded, and recomputed in the backward pass, one chunk after another.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LinearCrossEntropyOptions:
             raise ArgumentError(f"acc_dtype must be float16, float32, float64 or None, got {self.acc_dtype!r}.")
 
     def rows(self, batch: int, features: int, classes: int) -> int:
-        """Rows of a chunk. Raises ArgumentError where batch_chunk_size and chunking_method disagree."""
+        """Rows of a chunk. Raises ArgumentError if batch_chunk_size and chunking_method disagree."""
         size, method = self.batch_chunk_size, self.chunking_method
         if method == "auto":
             method = None if size is not None else "aspect_ratio:2"
@@ -98,13 +98,13 @@ def linear_cross_entropy(
 ) -> Tensor:
     """cross_entropy(linear(input, linear_weight, linear_bias), target): a last layer and its loss.
 
-    input (N, features) or (features,). linear_weight (C, features), or (C, d1, ..., features) for as many losses a row;
-    linear_bias: its shape without features. target: classes (N, d1, ...), or probabilities (N, C, d1, ...); without N where input is. weight,
+    input (N, features) or (features,). linear_weight (C, features), or (C, d1, ..., features) for several losses per row;
+    linear_bias: its shape without features. target: classes (N, d1, ...), or probabilities (N, C, d1, ...); without N if input is. weight,
     reduction, label_smoothing: as in cross_entropy. ignore_index: as there, None is -100.
-    options: the rows go in chunks, so that the logits are never there as a whole; nothing else changes. It takes classes as
-    targets, no d1 and no label_smoothing; otherwise it warns, and all rows go at once.
+    options: the rows are processed in chunks, so that the logits are never materialized as a whole; nothing else changes. Chunks support
+    only classes as targets, no d1 and no label_smoothing; otherwise a warning is given, and all rows are processed at once.
 
-    Raises ShapeError where shapes do not fit, ArgumentError for an ignore_index beside probabilities, DTypeError for an acc_dtype that is
+    Raises ShapeError if shapes do not fit, ArgumentError for an ignore_index with probabilities, DTypeError for an acc_dtype that is
     not the input's; otherwise as cross_entropy.
 
     >>> x, w = sg.zeros(4, 3), sg.zeros(2, 3)

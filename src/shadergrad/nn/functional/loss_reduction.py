@@ -1,4 +1,4 @@
-"""How the losses of elements become one number."""
+"""The reduction of elementwise losses to one number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses between numbers, and between probabilities of two outcomes.
+"""Losses of numbers, and of probabilities of two outcomes.
 
 input and target have one shape. reduction: 'mean', 'sum' or 'none'.
 """
@@ -27,7 +27,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
     """(input - target)^2 of each element, then `reduction`: 'mean', 'sum' or 'none'.
 
     weight, of the same shape, multiplies the losses; the mean is then divided by the sum of the weights.
-    ShapeError where shapes differ (PyTorch broadcasts, and warns), ReductionError for another reduction.
+    ShapeError if shapes differ (PyTorch broadcasts, and warns), ReductionError for another reduction.
 
     >>> F.mse_loss(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]))
     tensor(2.)
@@ -99,7 +99,7 @@ def binary_cross_entropy(
     weight multiplies the losses, and broadcasts. Where a logarithm is cut, its gradient is 0 (PyTorch's is up to 1e12);
     for logits, binary_cross_entropy_with_logits needs no cut. An input outside [0, 1] raises IndexRangeError: at once on
     cpu, at the next read on webgpu.
-    ShapeError where input and target differ in shape.
+    ShapeError if input and target differ in shape.
 
     >>> F.binary_cross_entropy(sg.tensor([0.5, 0.0]), sg.tensor([1.0, 1.0]), reduction="none")
     tensor([  0.6931, 100.    ])
@@ -134,7 +134,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """binary_cross_entropy of sigmoid(input), for logits of any size, then `reduction`.
 
-    weight multiplies the losses, pos_weight the parts of target 1; both broadcast. ShapeError where input and target
+    weight multiplies the losses, pos_weight the parts of target 1; both broadcast. ShapeError if input and target
     differ in shape.
 
     >>> F.binary_cross_entropy_with_logits(sg.tensor([0.0, 200.0]), sg.tensor([1.0, 0.0]), reduction="none")
@@ -162,7 +162,7 @@ def sigmoid_focal_loss(
     predictions weigh less. As torchvision.ops.sigmoid_focal_loss; "Focal Loss for Dense Object Detection" (Lin and others, 2017).
 
     inputs: logits; targets, of the same shape, 0 and 1, or between. alpha: the weight of targets 1; those of 0 weigh 1 - alpha; a
-    negative one weighs both alike. Raises ShapeError where shapes differ, ArgumentError for alpha above 1 or a negative gamma.
+    negative one weighs both alike. Raises ShapeError if shapes differ, ArgumentError for alpha above 1 or a negative gamma.
 
     >>> F.sigmoid_focal_loss(sg.tensor([0.0, 0.0]), sg.tensor([1.0, 0.0]), alpha=0.75)  # ln 2 times a quarter
     tensor([0.13  , 0.0433])

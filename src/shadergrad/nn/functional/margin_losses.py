@@ -1,4 +1,4 @@
-"""Losses of several classes and several labels by margins, then `reduction`."""
+"""Margin losses of several classes and several labels, then `reduction`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def multi_margin_loss(
     """The mean over classes of max(0, margin - input[target] + input[class])^p, the target's own left out.
 
     input: (N, C) or (C,), target (N,) or (), integers; p: 1 or 2; weight (C,): of each target. Then `reduction`.
-    ShapeError where shapes do not fit, ArgumentError for another p. A class outside [0, C) raises IndexRangeError.
+    ShapeError if shapes do not fit, ArgumentError for another p. A class outside [0, C) raises IndexRangeError.
 
     >>> F.multi_margin_loss(sg.tensor([[0.0, 0.5, 2.0]]), sg.tensor([2]))
     tensor(0.)
@@ -63,7 +63,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     """Over all pairs of a class that is a label and one that is none, the sum of max(0, 1 - input[label] + input[other]),
     divided by the number of classes, then `reduction`.
 
-    input: (N, C) or (C,); target, of the same shape, integers: the labels, as far as the first -1. ShapeError where shapes
+    input: (N, C) or (C,); target, of the same shape, integers: the labels, as far as the first -1. ShapeError if shapes
     differ.
 
     >>> F.multilabel_margin_loss(sg.tensor([0.25, 0.5]), sg.tensor([0, -1]))
@@ -92,7 +92,7 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:
     """The mean over classes of binary cross-entropies of logits, then `reduction`.
 
-    input and target: (*, C), the latter from 0 to 1. weight (C,): of each class. ShapeError where shapes differ.
+    input and target: (*, C), the latter from 0 to 1. weight (C,): of each class. ShapeError if shapes differ.
 
     >>> F.multilabel_soft_margin_loss(sg.zeros(2, 3), sg.ones(2, 3))
     tensor(0.6931)

@@ -1,4 +1,4 @@
-"""Multi-head attention with its weights as arguments: what nn.MultiheadAttention computes, by PyTorch's function."""
+"""Multi-head attention with its weights as arguments: PyTorch's functional form of nn.MultiheadAttention."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def multi_head_attention_forward(
     """softmax(q k^T / sqrt(d)) v for num_heads parts, with linear maps before and after (Vaswani et al., 2017).
 
     Arguments and results as nn.MultiheadAttention's, which see; query (L, N, E), key and value (S, N, E), or without N.
-    static_k, static_v (N num_heads, S, d): in place of what key and value give. ShapeError where sizes do not fit,
+    static_k, static_v (N num_heads, S, d): in place of what key and value give. ShapeError if sizes do not fit,
     DTypeError for masks of integers.
 
     >>> x, w = sg.ones(2, 1, 2), sg.eye(2)

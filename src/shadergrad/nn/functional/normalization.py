@@ -1,7 +1,7 @@
 """Normalisation over a batch, a layer, groups of channels or single images.
 
-Mean and variance of rows take two passes (the variance of what is centred), which the compiler fuses into one kernel. Those
-of a batch, whose elements are far apart, take one.
+Mean and variance of rows take two passes (the variance of centred values), which the compiler fuses into one kernel. Those
+of a batch, whose elements are not contiguous, take one pass.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def batch_norm(
 
     training: mean and variance of this input, which also move the running ones, in place, to (1 - momentum) running +
     momentum new (of the variance, the unbiased one). Else the running ones are used.
-    ShapeError where the number of channels differs; ArgumentError for a single value a channel in training, no running
+    ShapeError if the number of channels differs; ArgumentError for a single value a channel in training, no running
     statistics outside it, or an eps below 0 (in training, at 0).
 
     >>> F.batch_norm(sg.tensor([[1.0], [3.0]]), None, None, training=True, eps=1e-12)
@@ -181,7 +181,7 @@ def group_norm(
 ) -> Tensor:
     """Groups of channels of every sample, (N, C, ...), to mean 0 and variance 1 (Wu and He, 2018).
 
-    weight and bias: (C,). ShapeError where num_groups does not divide the channels, or there are fewer than 2 axes.
+    weight and bias: (C,). ShapeError if num_groups does not divide the channels, or there are fewer than 2 axes.
 
     >>> F.group_norm(sg.tensor([[1.0, 3.0, 10.0, 30.0]]), 2, eps=1e-12)
     tensor([[-1.,  1., -1.,  1.]])
@@ -231,7 +231,7 @@ def layer_norm(
 ) -> Tensor:
     """The trailing axes, of normalized_shape, to mean 0 and variance 1 (Ba et al., 2016).
 
-    weight and bias: of normalized_shape. ShapeError where the input does not end in it, or they differ from it.
+    weight and bias: of normalized_shape. ShapeError if the input does not end in it, or they differ from it.
 
     >>> F.layer_norm(sg.tensor([[1.0, 3.0], [10.0, 30.0]]), (2,), bias=sg.tensor([5.0, 0.0]), eps=1e-12)
     tensor([[4., 1.],

@@ -18,7 +18,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     mode: 'constant', 'reflect', 'replicate' or 'circular'. pad: pairs (before, after) of elements, from the last axis
     backwards; negative amounts cut.
     ArgumentError for an odd number of amounts, more than two an axis, or a value beside another mode than 'constant';
-    ShapeError where 'reflect' or 'circular' need more than the axis has.
+    ShapeError if 'reflect' or 'circular' need more than the axis has.
 
     >>> F.pad(sg.tensor([1.0, 2.0, 3.0]), (2, 1), mode="reflect")
     tensor([3., 2., 1., 2., 3., 2.])

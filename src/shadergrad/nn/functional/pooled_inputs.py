@@ -1,4 +1,4 @@
-"""What pools take: element types, axes with elements, sizes. Each check raises in one line that names the function and what it got."""
+"""Checks of pooling inputs: dtypes, non-empty axes, sizes. Each raises a one-line error with the function's name and the value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_dtype(what: str, x: Tensor, integers: tuple[str, ...] = ()) -> None:
 
 
 def check_elements(what: str, input: Tensor, first: int = 1) -> None:
-    """Raise ShapeError where an axis from `first` on is empty: of nothing there is no mean and no largest element."""
+    """Raise ShapeError if an axis from `first` on is empty: of nothing there is no mean and no largest element."""
     if 0 in input.shape[first:]:
         raise ShapeError(
             f"{what}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}. "

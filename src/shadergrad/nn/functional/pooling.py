@@ -1,4 +1,4 @@
-"""Pooling: the largest or the mean of windows. Shapes: (batch, channels, *size), or without the batch."""
+"""Max and average pooling. Shapes: (batch, channels, *size), or without the batch."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _windows(
 
 
 def _least(x: Tensor) -> float:
-    """What is above no element."""
+    """A number that is not above any element."""
     return -math.inf if x.is_floating_point() else integer_range(x.dtype, x.device)[0]
 
 
@@ -76,7 +76,7 @@ def max_pool(
     return_indices: bool,
     rank: int,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest of every window; the gradient goes to the first of equals."""
+    """The maximum of every window; the gradient goes to the first of ties."""
     what = f"max_pool{rank}d"
     x, batched = batched_input(input, rank, what)
     check_elements(what, x)
@@ -142,7 +142,7 @@ def max_pool1d(
     default. padding: places that never win, at most half of kernel_size. ceil_mode: a last window may reach beyond the
     end.
     return_indices: also where each was found, int32 (PyTorch: int64). The gradient goes to the first of equals.
-    ShapeError where no window fits or an axis but the batch is empty, ArgumentError for numbers out of range, DTypeError for
+    ShapeError if no window fits or an axis but the batch is empty, ArgumentError for numbers out of range, DTypeError for
     bools, complex numbers and uint32; for all integers, unless return_indices.
 
     >>> F.max_pool1d(sg.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)

@@ -1,6 +1,6 @@
-"""What convolution, pooling and resampling share: windows that move along spatial axes.
+"""Sliding windows along spatial axes, for convolution, pooling and resampling.
 
-Shapes: (batch, channels, *size), or without the batch. Windows are views until somebody needs their elements.
+Shapes: (batch, channels, *size), or without the batch. Windows are views, which are never stored unless an operation needs it.
 """
 
 from __future__ import annotations

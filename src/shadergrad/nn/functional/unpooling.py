@@ -1,4 +1,4 @@
-"""The way back from max pooling, pooling by powers, and pooling over windows of random places."""
+"""Max unpooling, power-average pooling, and fractional max pooling."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def max_unpool1d(
     """What max_pool1d gave, with its indices, back in its places, and zeros elsewhere.
 
     input: floats; indices: int64 or int32, else DTypeError. output_size: of the result, where several sizes would have given this
-    one. ShapeError where indices and input differ or an axis but the batch is empty, ArgumentError for a size that is none of
+    one. ShapeError if indices and input differ or an axis but the batch is empty, ArgumentError for a size that is none of
     them. A position beyond the result raises IndexRangeError.
 
     >>> values, places = F.max_pool1d(sg.tensor([[1.0, 5.0, 2.0, 3.0]]), 2, return_indices=True)
@@ -229,7 +229,7 @@ def fractional_max_pool2d(
     """The largest of windows that begin at random places, evenly on the whole (Graham, 2014), of (batch, c, h, w).
 
     output_size, or output_ratio of the input's size; 0 gives an empty axis. return_indices: also where each was found, int32. The
-    draws come from the generator of the input's device. ArgumentError unless just one of the sizes is given, ShapeError where the
+    draws come from the generator of the input's device. ArgumentError unless just one of the sizes is given, ShapeError if the
     windows do not fit or an axis but the batch is empty, DTypeError for integers.
 
     >>> F.fractional_max_pool2d(sg.rand(1, 1, 5, 5), 2, output_size=3).shape

@@ -1,4 +1,4 @@
-"""Names that PyTorch has in torch.nn.modules alone: hooks of all modules, and what helps to load state dicts."""
+"""Names that PyTorch has only in torch.nn.modules: hooks of all modules, and helpers for state dicts."""
 
 from . import module, utils
 

@@ -1,4 +1,4 @@
-"""Hooks of all modules, as torch.nn.modules.module registers them. They run before a module's own hooks of the same kind.
+"""Global hooks of all modules, as in torch.nn.modules.module. They run before a module's own hooks of the same kind.
 
 register_module_forward_pre_hook, register_module_forward_hook                    around forward
 register_module_full_backward_pre_hook, register_module_full_backward_hook       around the backward pass

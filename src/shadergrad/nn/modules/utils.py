@@ -1,4 +1,4 @@
-"""What torch.nn.modules.utils has for programs that load state dicts."""
+"""The functions of torch.nn.modules.utils that programs use to load state dicts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix off the names of a state dict, in place, where it is there: "module." of one of DataParallel.
+    """Remove a prefix from the names of a state dict, in place: for example "module." of DataParallel.
 
     >>> state = {"module.weight": 1, "bias": 2}
     >>> nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")

@@ -1,6 +1,4 @@
-"""Help for training loops, as torch.nn.utils: gradients kept small, parameters as one vector or as functions of others, packed
-sequences.
-"""
+"""Helpers for training loops, as torch.nn.utils: gradient clipping, parameters as one vector, parametrizations, packed sequences."""
 
 from . import parametrizations, parametrize, rnn
 from .gradients import (

@@ -1,6 +1,6 @@
-"""Help for training loops: gradients kept small, and parameters as one vector. As torch.nn.utils.
+"""Helpers for training loops, as torch.nn.utils: gradient clipping, and parameters as one vector.
 
-Nothing here waits for the device, unless `error_if_nonfinite` asks for it; all of it works inside a compiled step.
+Nothing here waits for the device, unless `error_if_nonfinite` requires it; all of it works inside a compiled step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NonFiniteError(ShadergradError, RuntimeError):
 
 
 class VectorError(ShadergradError, TypeError):
-    """What is no vector, or parameters that cannot become one."""
+    """A value that is not a vector, or parameters that cannot be joined to one."""
 
 
 def clip_grad_norm_(
@@ -193,7 +193,7 @@ def _part(x: Tensor, p: float) -> Tensor:
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters, one behind the other, as a vector. Raises VectorError where they are on different devices.
+    """All parameters, concatenated to a vector. Raises VectorError if they are on different devices.
 
     >>> nn.utils.parameters_to_vector([sg.ones(2, 1), sg.zeros(2)])
     tensor([1., 1., 0., 0.])
@@ -202,9 +202,9 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Give the parameters the values in a vector, in the order of parameters_to_vector, in place.
+    """Set the parameters to the values in a vector, in the order of parameters_to_vector, in place.
 
-    Raises VectorError for what is no tensor, and for parameters on different devices.
+    Raises VectorError for anything but a tensor, and for parameters on different devices.
 
     >>> p, q = nn.Parameter(sg.zeros(2)), nn.Parameter(sg.zeros(1))
     >>> nn.utils.vector_to_parameters(sg.tensor([1.0, 2.0, 3.0]), [p, q])

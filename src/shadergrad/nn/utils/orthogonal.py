@@ -107,7 +107,7 @@ class _Orthogonal(Module):
 def orthogonal(
     module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Module:
-    """A parameter (..., m, n) whose columns, or rows where there are fewer, stay orthonormal; gives the module.
+    """A parameter (..., m, n) whose columns, or rows where there are fewer, stay orthonormal; returns the module.
 
     orthogonal_map: 'matrix_exp', by default of square matrices, 'cayley', or 'householder', by default of others.
     use_trivialization: the map starts at the present value, which the buffer `base` keeps (Lezcano-Casado, 2019). What is not

@@ -36,7 +36,7 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """A parameter as its length times its direction, g v / |v| (Salimans and Kingma, 2016); gives the module.
+    """A parameter as its length times its direction, g v / |v| (Salimans and Kingma, 2016); returns the module.
 
     dim: a length for each slice along it, one for all where None. The parameters are parametrizations.<name>.original0 and
     original1; files of nn.utils.weight_norm, with <name>_g and <name>_v, load, too.
@@ -103,7 +103,7 @@ class SpectralNorm(Module):
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """A parameter divided by its largest singular value (Miyato et al., 2018); gives the module.
+    """A parameter divided by its largest singular value (Miyato et al., 2018); returns the module.
 
     The value is followed by n_power_iterations of a power iteration at each reading in training. dim: the axis of outputs, 1 of
     transposed convolutions, else 0.

@@ -1,4 +1,4 @@
-"""Parameters that are functions of others, as torch.nn.utils.parametrize: module.weight is computed whenever it is read."""
+"""Parametrizations, as torch.nn.utils.parametrize: module.weight is computed from other parameters whenever it is read."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class ParametrizationList(ModuleList):
     def right_inverse(self, value: Tensor) -> None:
         """Set the originals so that the parametrized tensor is `value`, by the functions' right_inverse.
 
-        Raises ModuleError where one has none, ArgumentError where it gives other tensors than the originals are.
+        Raises ModuleError if one has none, ArgumentError if it gives other tensors than the originals are.
         """
         given: Any = value
         with no_grad():
@@ -130,7 +130,7 @@ def _inverse(module: Module, value: Any) -> Any:
 
 
 def _put(tensor: Tensor, value: Tensor) -> None:
-    """Let a tensor have the value, of whatever shape, and stay the object that it is."""
+    """Assign a value of any shape to a tensor, which stays the same object."""
     if value is tensor:
         return
     with no_grad():
@@ -146,7 +146,7 @@ def _check_dtype(what: str, wanted: Any, found: Any) -> None:
 
 
 def _check_same(found: Any, shape: Any, dtype: Any) -> None:
-    """Raise ArgumentError where a parametrization gives something else than what it is of."""
+    """Raise ArgumentError if a parametrization gives something else than what it is of."""
     if not isinstance(found, Tensor):
         raise ArgumentError(f"A parametrization must return a tensor. Got {type(found).__name__}.")
     for what, before, after in (("dtype", dtype, found.dtype), ("shape", shape, found.shape)):
@@ -187,7 +187,7 @@ def _property(name: str) -> property:
 
 @contextmanager
 def replaced(module: Module, name: str, value: Tensor) -> Iterator[None]:
-    """Within, the parametrized tensor of that name is `value`, and its functions are not called."""
+    """A context in which the parametrized tensor of that name is `value`, and its functions are not called."""
     before = _instead.get((id(module), name))
     _instead[id(module), name] = value
     try:
@@ -201,7 +201,7 @@ def replaced(module: Module, name: str, value: Tensor) -> Iterator[None]:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Make a parameter or buffer of a module the value of a function of what it was; gives the module.
+    """Make a parameter or buffer of a module the value of a function of what it was; returns the module.
 
     parametrization: a module whose forward takes the tensor; its right_inverse, where it has one, says of what original the
     present value comes. Further ones are applied to what the earlier give. It takes the module's training mode. Raises ArgumentError
@@ -242,7 +242,7 @@ def register_parametrization(
 
 
 def _check_further(module: Module, name: str, parametrization: Module) -> None:
-    """Raise ArgumentError where a further parametrization changes shape or dtype."""
+    """Raise ArgumentError if a further parametrization changes shape or dtype."""
     with no_grad():
         before = getattr(module, name)
         after = parametrization(before)
@@ -275,9 +275,9 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make it a plain parameter again, with its present value, or with its original one; gives the module.
+    """Make it a plain parameter again, with its present value, or with its original one; returns the module.
 
-    Raises ArgumentError where it is not parametrized, and for the original of several.
+    Raises ArgumentError if it is not parametrized, and if it has several originals and the original value is requested.
 
     >>> layer = sg.nn.utils.parametrizations.weight_norm(nn.Linear(2, 1))
     >>> sg.nn.utils.parametrize.remove_parametrizations(layer, "weight")

@@ -1,4 +1,4 @@
-"""Sequences of different lengths: padded, packed, and back. As torch.nn.utils.rnn."""
+"""Padding, packing and unpacking of sequences of different lengths, as torch.nn.utils.rnn."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
-    """The sequences of what pad_sequence gave, by their lengths.
+    """The inverse of pad_sequence, given the lengths.
 
     >>> sg.nn.utils.rnn.unpad_sequence(sg.tensor([[1, 2], [3, 0]]), sg.tensor([2, 1]), batch_first=True)
     [tensor([1, 2]), tensor([3])]
@@ -67,7 +67,7 @@ def _array(lengths: Any) -> np.ndarray:
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The order that undoes an order.
+    """The inverse of a permutation.
 
     >>> sg.nn.utils.rnn.invert_permutation(sg.tensor([2, 0, 1]))
     tensor([1, 2, 0])
@@ -81,7 +81,7 @@ def pack_padded_sequence(
     """A batch (time, n, *), or (n, time, *) with batch_first, of sequences of these lengths, packed.
 
     enforce_sorted: they come longest first; else they are sorted, and what recurrent modules give is put back. The lengths are
-    read. Raises ShapeError for lengths out of range or of another number, ArgumentError where they are not sorted.
+    read. Raises ShapeError for lengths out of range or of another number, ArgumentError if they are not sorted.
 
     >>> packed = sg.nn.utils.rnn.pack_padded_sequence(sg.tensor([[1, 3], [2, 0]]), [2, 1])
     >>> packed.data, packed.batch_sizes.tolist()

@@ -1,4 +1,4 @@
-"""Modules without initial values: torch.nn.utils.skip_init."""
+"""Creates modules without initializing their parameters: torch.nn.utils.skip_init."""
 
 from __future__ import annotations
 

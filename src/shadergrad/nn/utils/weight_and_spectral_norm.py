@@ -1,4 +1,4 @@
-"""weight_norm and spectral_norm as they were before parametrizations: the names in state dicts are those of old checkpoints."""
+"""The older weight_norm and spectral_norm, with the state-dict names of old checkpoints."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make it a plain parameter again, with its present value. Raises ArgumentError where it is none.
+    """Make it a plain parameter again, with its present value. Raises ArgumentError if it is none.
 
     >>> sorted(sg.nn.utils.remove_weight_norm(sg.nn.utils.weight_norm(nn.Linear(3, 2))).state_dict())
     ['bias', 'weight']
@@ -145,7 +145,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make it a plain parameter again, with its present value. Raises ArgumentError where it is none.
+    """Make it a plain parameter again, with its present value. Raises ArgumentError if it is none.
 
     >>> sorted(sg.nn.utils.remove_spectral_norm(sg.nn.utils.spectral_norm(nn.Linear(3, 2))).state_dict())
     ['bias', 'weight']

@@ -1,9 +1,9 @@
-"""Learning rates that change over time, with PyTorch's names, arguments and values. In: an optimizer; out: its rates.
+"""Learning-rate schedulers, with PyTorch's names, arguments and values. In: an optimizer; out: its learning rates.
 
 A scheduler sets `lr` of the optimizer's groups at every step(), on the host, between calls of a compiled step. That
-writes one number to the device and compiles nothing. Call it after the optimizer's step. A scheduler has two forms of
-its values: `get_lr` steps from the present rate, so that schedulers combine, and `_get_closed_form_lr`, where there is
-one, computes it from the first. Reference: torch.optim.lr_scheduler.
+writes one number to the device and compiles nothing. Call it after the optimizer's step. A scheduler has one or two formulas:
+`get_lr` computes the next rate from the present one, so that schedulers combine, and `_get_closed_form_lr`, if it
+exists, computes it from the initial rate. Reference: torch.optim.lr_scheduler.
 """
 
 from ...system.suggestions import suggesting as _suggesting

@@ -1,4 +1,4 @@
-"""What all schedulers share: how rates are read and set, what is checked, what is saved."""
+"""The base class of schedulers: reads and sets learning rates, checks arguments, saves state."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Scheduler = TypeVar("Scheduler", bound=type)
 
 
 class SchedulerError(ShadergradError, ValueError, TypeError):
-    """Arguments that make no schedule. PyTorch raises ValueError or TypeError."""
+    """Invalid arguments of a schedule. PyTorch raises ValueError or TypeError."""
 
 
 class ResumeError(SchedulerError, KeyError):
-    """A schedule that shall go on from the middle, and an optimizer that does not know where it began."""
+    """A schedule that resumes in the middle, with an optimizer that lacks the initial learning rate."""
 
     __str__ = Exception.__str__
 
 
 def shown(arguments: str, *rates: float, of: str = "lr=8.0") -> Callable[[Scheduler], Scheduler]:
-    """Give a scheduler's docstring an example: the rates it sets, made with these arguments, of an optimizer made with `of`."""
+    """Add an example to a scheduler's docstring: the rates that it sets, with these arguments, for an optimizer made with `of`."""
 
     def documented(cls: Scheduler) -> Scheduler:
         shown = "\n".join(f"[{rate}]" for rate in rates)
@@ -53,9 +53,9 @@ class LRScheduler:
 
     A rate that is a tensor stays that tensor: the scheduler writes into it. get_lr may read `self.base_lrs`, the rates of the beginning, and the groups' present ones. Call step() after the
     optimizer's, outside of compiled steps (CompileError); before it, PyTorch's UserWarning.
-    last_epoch: -1 to begin, else the number of the step to go on from; ResumeError where a group has no 'initial_lr'
+    last_epoch: -1 to begin, else the number of the step to go on from; ResumeError if a group has no 'initial_lr'
     then.
-    SchedulerError for what is no optimizer.
+    SchedulerError for anything but an optimizer.
 
     >>> class Halving(sg.optim.lr_scheduler.LRScheduler):
     ...     def get_lr(self):
@@ -100,7 +100,7 @@ class LRScheduler:
         raise NotImplementedError
 
     def get_last_lr(self) -> Rates:
-        """The rates that were set last, one a group."""
+        """The rates that were set last, one per group."""
         return self._last_lr
 
     def step(self, epoch: Any = None) -> None:
@@ -136,16 +136,16 @@ class LRScheduler:
         return [rate * factor for rate in self._present()]
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on, apart from the optimizer, whose state is to be saved too."""
+        """The state for resuming, without the optimizer's, which must be saved, too."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from where a state_dict was taken."""
+        """Resume from a state_dict."""
         self.__dict__.update(state_dict)
 
 
 def put(group: Any, key: str, value: Any) -> None:
-    """Set a hyperparameter: where it is a tensor, its value."""
+    """Set a hyperparameter: if it is a tensor, its value."""
     held = group[key]
     if not isinstance(held, Tensor):
         group[key] = value
@@ -185,7 +185,7 @@ def refuse_capture() -> None:
 
 
 def a_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """A value for each group, of one for all or of a list."""
+    """A value per group, from one for all or from a list."""
     count = len(optimizer.param_groups)
     if not isinstance(value, list | tuple):
         return [value] * count

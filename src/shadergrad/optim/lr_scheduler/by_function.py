@@ -1,4 +1,4 @@
-"""Schedules by functions of the epoch."""
+"""Schedules defined by a function of the epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of schedules."""
+"""Schedules composed of other schedules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .plateau import ReduceLROnPlateau
 
 
 class _OfSchedulers(LRScheduler):
-    """A scheduler that steps others, of one optimizer."""
+    """A scheduler that steps other schedulers of one optimizer."""
 
     _schedulers: Sequence[LRScheduler]
 

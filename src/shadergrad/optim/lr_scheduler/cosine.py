@@ -1,4 +1,4 @@
-"""Schedules along half a cosine, once or again and again."""
+"""Schedules that follow half a cosine, once or with restarts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CosineAnnealingLR(LRScheduler):
 
         lr = eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2
 
-    SchedulerError for a T_max below 1, and for what is no number.
+    SchedulerError for a T_max below 1, and for anything but a number.
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -42,11 +42,11 @@ class CosineAnnealingLR(LRScheduler):
 
 @shown("T_0=2", 8.0, 4.0, 8.0, 4.0)
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine from the initial rate to eta_min in T_0 epochs, again and again, each T_mult times as long.
+    """Repeated half cosines from the initial rate to eta_min: the first in T_0 epochs, each T_mult times as long as the one before.
 
         lr = eta_min + (initial - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2      T_cur of T_i epochs since the restart
 
-    Loshchilov and Hutter, 2017. SchedulerError for a T_0 or T_mult below 1, or no whole number; eta_min that is no
+    Loshchilov and Hutter, 2017. SchedulerError for a T_0 or T_mult that is not an int of at least 1; eta_min that is not a
     number.
     """
 

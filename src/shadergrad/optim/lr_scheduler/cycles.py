@@ -1,4 +1,4 @@
-"""Schedules that rise and fall, and may cycle momentum the other way."""
+"""Cyclic schedules of the learning rate, which may cycle momentum in the opposite direction."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class CyclicLR(_Cycling):
 
 
 def _phase(end_step: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
-    """Until when, and between which entries of a group."""
+    """The end of a phase, and the entries of a group between which it interpolates."""
     return {
         "end_step": end_step,
         "start_lr": start_lr,

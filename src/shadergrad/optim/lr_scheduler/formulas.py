@@ -1,4 +1,4 @@
-"""Schedules of one formula each: steps, constants, lines, powers."""
+"""Schedules with a simple formula: steps, constants, lines, powers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .base import LRScheduler, Rates, SchedulerError, number, period, shown
 class StepLR(LRScheduler):
     """Times gamma every step_size epochs: the initial rate * gamma ** (epoch // step_size).
 
-    SchedulerError for a step_size below 1, and for what is no number.
+    SchedulerError for a step_size below 1, and for anything but a number.
     """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:

@@ -1,4 +1,4 @@
-"""A schedule by a metric."""
+"""A schedule that depends on a metric."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether epochs do not count yet, since the rate was reduced less than `cooldown` epochs ago."""
+        """Whether epochs are still ignored, because the rate was reduced less than `cooldown` epochs ago."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # PyTorch's: the metric first
-        """Look at the metric of an epoch: a number, or a tensor of one element."""
+        """Take the metric of an epoch: a number, or a tensor of one element."""
         refuse_capture()
         try:
             value = float(metrics)
@@ -121,7 +121,7 @@ class ReduceLROnPlateau(LRScheduler):
                 put(group, "lr", rate)
 
     def state_dict(self) -> dict[str, Any]:
-        """As all schedulers'; without `best` before the first epoch, since files hold no infinity."""
+        """As for all schedulers; without `best` before the first epoch, because files hold no infinity."""
         return {k: v for k, v in super().state_dict().items() if k != "best" or math.isfinite(v)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Kernels that are written for the device, by family. Each module notes its own in the table when it is imported."""
+"""Kernels that are written for the device, by family. Each module registers its kernels in the table when it is imported."""
 
 from __future__ import annotations
 

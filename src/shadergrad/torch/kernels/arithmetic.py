@@ -1,4 +1,4 @@
-"""Arithmetic that programs use most, products and activations."""
+"""Common arithmetic, matrix multiplications and activations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Any:
 
 @kernel("cat")
 def cat(tensors: Any, dim: int = 0) -> Any:
-    """Tensors of the shape (0,) are passed over, as in PyTorch."""
+    """Tensors of shape (0,) are ignored, as in PyTorch."""
     return sg.cat([x for x in tensors if x.shape != (0,)] or tensors, dim)
 
 

@@ -1,4 +1,4 @@
-"""Attention by blocks behind PyTorch's scaled_dot_product_attention, and the whole layers that PyTorch calls for inference."""
+"""Blockwise attention for PyTorch's scaled_dot_product_attention, and the fused layers that PyTorch calls for inference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def _is_by_blocks(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, dropout: float) -> bool:
-    """Not where weights are dropped, a mask is trained, or torch.nn.attention.sdpa_kernel leaves a device's kernel out."""
+    """Whether the blockwise kernel applies: no dropout, no trained mask, and torch.nn.attention.sdpa_kernel does not exclude it."""
     return (
         overrideable_attention_is_enabled()
         and not dropout
@@ -37,7 +37,7 @@ def scaled_dot_product_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
     scale: Any = None, enable_gqa: bool = False,
 ) -> torch.Tensor:  # fmt: skip
-    """PyTorch's own choice between its kernels knows no device in Python: this one does."""
+    """Chooses the kernel, because PyTorch's own choice does not support a device in Python."""
     if not _is_by_blocks(q, k, v, attn_mask, dropout_p) or (q.shape[1] != k.shape[1] and not enable_gqa):
         return aten._scaled_dot_product_attention_math(
             q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
@@ -57,7 +57,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: 
 def attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Any = None, dropout: float = 0.0, causal: bool = False, debug: bool = False, *, scale: Any = None
 ) -> Any:  # fmt: skip
-    """The result, and nine places of which only the sizes are set: the gradient computes the weights again."""
+    """The result, and PyTorch's eight further results, of which only the two lengths are set: the gradient recomputes the weights."""
     y = _attention(q, k, v, mask, causal, scale)
     nothing = sg.zeros(0, dtype=q.dtype, device=q.device)
     none = sg.zeros(0, dtype=sg.int64, device=q.device)
@@ -135,5 +135,5 @@ def transformer_encoder_layer(
 
 @on_tensors("_nested_tensor_from_mask_left_aligned")
 def can_be_nested(x: torch.Tensor, mask: torch.Tensor) -> bool:
-    """No: nn.TransformerEncoder then computes the padding as well, and masks it."""
+    """False: nn.TransformerEncoder then computes the padding as well, and masks it."""
     return False

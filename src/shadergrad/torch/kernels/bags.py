@@ -1,4 +1,4 @@
-"""Sums, means and maxima of bags of embeddings, in both directions."""
+"""Embedding bags: sums, means and maxima, forward and backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions, in both directions."""
+"""Convolutions, forward and backward."""
 
 from __future__ import annotations
 

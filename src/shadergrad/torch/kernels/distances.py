@@ -1,4 +1,4 @@
-"""Distances between rows, in both directions."""
+"""Distances between rows, forward and backward."""
 
 from __future__ import annotations
 

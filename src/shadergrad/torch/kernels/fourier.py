@@ -9,7 +9,7 @@ import shadergrad as sg
 from ...tensor import Tensor
 from ..table import kernel
 
-FORWARD = ("backward", "ortho", "forward")  # PyTorch's number says by what a transform is divided: nothing, root n, n
+FORWARD = ("backward", "ortho", "forward")  # by PyTorch's number of a normalization: by 1, sqrt(n), n
 INVERSE = ("forward", "ortho", "backward")
 
 

@@ -1,4 +1,4 @@
-"""Gradients of PyTorch's backward operators by our own rules: the forward function again, over the same graph."""
+"""PyTorch's backward operators, computed with shadergrad's gradient rules: the forward function is recorded again, and differentiated."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...tensor.handle import wrap
 
 
 def gradients(function: Callable[..., Tensor], inputs: list[Any], g: Tensor) -> Any:
-    """Gradients of one of our functions by its inputs. None among the inputs is passed over.
+    """Gradients of a shadergrad function with respect to its inputs. None among the inputs is skipped.
 
-    All is done with nodes, and other names of the inputs are what it differentiates by: what it adds hangs on the inputs alone.
+    It works on nodes, and differentiates with respect to aliases of the inputs, so that the result depends on the inputs alone.
     """
     found = gradients_of_all(lambda *leaves: (function(*leaves),), inputs, [g])
     return [d for d, x in zip(found, inputs, strict=True) if x is not None]
 
 
 def gradients_of_all(function: Callable[..., tuple[Tensor, ...]], inputs: list[Any], gs: list[Any]) -> list[Any]:
-    """The same of a function of several results. None for None among the inputs; among the gradients of the results it is passed over."""
+    """The same for a function of several results. None for None among the inputs; None among the results' gradients is skipped."""
     with grad_mode(True):
         leaves = [None if x is None else Tensor._of(_named(x._node)) for x in inputs]
         pairs = [(y._node, g._node) for y, g in zip(function(*leaves), gs, strict=False) if g is not None]

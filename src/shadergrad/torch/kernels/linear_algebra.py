@@ -1,6 +1,6 @@
-"""Factorizations and what PyTorch's gradients read of them.
+"""Factorizations, and the values that PyTorch's gradients read of them.
 
-PyTorch's det and slogdet keep the LU factors of A transposed where A is contiguous and real: their gradients take them so.
+PyTorch's det and slogdet return the LU factors of A transposed if A is contiguous and real: their gradients expect them so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Operators over lists of tensors, of which optimizers are made: `_foreach_mul_` and its family.
+"""Operators over lists of tensors, which optimizers use: `_foreach_mul_` and its family.
 
-PyTorch's own kernel calls an operator for each tensor. Here a whole list is one composition (tensor/composed.py), which a loop's later
-steps add anew without any of the operators' Python. Lists that are not plain go to PyTorch's kernel.
+PyTorch's own kernel calls an operator for each tensor. Here a whole list is one composition (tensor/composed.py), which later steps of a
+loop add without running the operators' Python. Lists of other than contiguous float32 tensors and numbers go to PyTorch's kernel.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OVERLOADS = {
 
 
 def _is_plain(columns: list[Any]) -> bool:
-    """Whether arguments are lists of one length, of numbers and of tensors of float32 on the device, row by row."""
+    """Whether arguments are lists of equal length, of numbers and of contiguous float32 tensors on the device."""
     count = len(columns[0])
     for column in columns:
         if len(column) != count:
@@ -58,7 +58,7 @@ def _is_plain(columns: list[Any]) -> bool:
 
 
 def _one_after_another(columns: list[Any]) -> bool:
-    """Whether a tensor that is written is read again for a later one."""
+    """Whether a tensor that is written is read again for a later list element."""
     written: dict[int, int] = {}
     for k, x in enumerate(columns[0]):
         if written.setdefault(id(cell_of(x)), k) != k:
@@ -72,7 +72,7 @@ def _one_after_another(columns: list[Any]) -> bool:
 
 def _kernel(op: Any, function: Function, in_place: bool) -> Function:
     def over_lists(count: int, *given: Any) -> Any:
-        """Lists that stand one behind another."""
+        """The kernel over concatenated lists."""
         return tuple([function(*given[k::count]) for k in range(count)])
 
     whole = composed(over_lists, is_patient=True)

@@ -15,7 +15,7 @@ REDUCTIONS = ("none", "mean", "sum")
 
 
 def _weights(x: Tensor, target: Tensor, w: Any, ignored: int) -> tuple[Tensor, Tensor]:
-    """The class that is read for each row, and the row's weight: 0 for an ignored one."""
+    """The class of each row, and the row's weight: 0 for an ignored one."""
     kept = target != ignored
     classes = sg.where(kept, target, 0)
     weights = kept.to(x.dtype)
@@ -109,7 +109,7 @@ def multilabel_margin_loss_backward(g: Tensor, x: Tensor, y: Tensor, reduction: 
 def ctc_loss(
     x: Tensor, y: Tensor, lengths: Any, target_lengths: Any, blank: int = 0, zero_infinity: bool = False
 ) -> Any:
-    """The losses; not a number in place of the table of PyTorch's algorithm, which only its gradient reads."""
+    """The losses, and a NaN in place of the table of PyTorch's algorithm, which only its gradient reads."""
     loss = F.ctc_loss(x, y, lengths, target_lengths, blank, "none", zero_infinity)
     return loss, sg.full((*loss.shape, 1, 1), float("nan"), dtype=x.dtype, device=x.device)
 

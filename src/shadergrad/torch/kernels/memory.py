@@ -1,4 +1,4 @@
-"""Memory: what makes, copies, resizes and looks at storages. Over torch.Tensors."""
+"""Operators that create, copy, resize and view storages. Over torch.Tensors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False)
 
 @on_tensors("copy")
 def copied(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    """Functional copy_: the target's shape, dtype and order of axes, the source's values."""
+    """The functional copy_: the target's shape, dtype and order of axes, the source's values."""
     return copy(torch.empty_like(target), source)
 
 
@@ -202,7 +202,7 @@ def zero(x: torch.Tensor) -> torch.Tensor:
 
 @passing("record_stream")
 def record_stream(x: torch.Tensor, stream: Any) -> None:
-    """Submissions run in order, so that no memory is used before it is written."""
+    """Nothing: submissions run in order, so no memory is reused too early."""
 
 
 @on_tensors("arange.start_step")

@@ -1,4 +1,4 @@
-"""Batch, layer and group norm, in both directions."""
+"""Batch, layer and group norm, forward and backward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _of_channels(x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _batch_norm(x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float) -> Any:
-    """The result, the statistics that its gradient needs, and the running ones, moved on."""
+    """The result, the statistics that its gradient needs, and the updated running statistics."""
     axes, shape = _of_channels(x)
     if training:
         m = x.mean(axes)

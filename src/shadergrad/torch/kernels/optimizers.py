@@ -1,4 +1,4 @@
-"""Fused and foreach optimizers, and what GradScaler asks for. Over lists of torch.Tensors, which they write."""
+"""Fused and foreach optimizers, and the operators of GradScaler. They write lists of torch.Tensors in place."""
 
 from __future__ import annotations
 

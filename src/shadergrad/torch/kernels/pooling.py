@@ -1,4 +1,4 @@
-"""Pooling, in both directions."""
+"""Pooling, forward and backward."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def adaptive_max_pool3d(x: Tensor, size: Any) -> Any:
 
 
 def _put_back(g: Tensor, x: Tensor, at: Tensor, n: int) -> Tensor:
-    """The gradient, added at the positions that the forward pass noted; they count the last n axes of x as one."""
+    """The gradient, added at the positions that the forward pass stored, which number the last n axes of x as one."""
     outer = tuple(x.shape[: x.dim() - n])
     flat = sg.zeros((*outer, math.prod(x.shape[x.dim() - n :])), dtype=g.dtype, device=g.device)
     return flat.scatter_add(-1, at.reshape(*outer, -1), g.reshape(*outer, -1)).reshape(x.shape)

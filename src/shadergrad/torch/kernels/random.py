@@ -1,4 +1,4 @@
-"""Random numbers, from our stream of the device. A generator of PyTorch's for this device is refused: it would not be used."""
+"""Random numbers, from shadergrad's stream of the device. A torch.Generator raises an error, because it would not be used."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def randperm_of(n: int, *, generator: Any, **options: Any) -> torch.Tensor:
 
 @passing("native_dropout")
 def native_dropout(x: torch.Tensor, p: float, train: Any) -> Any:
-    """In two, so that only the draw is recorded in each step."""
+    """In two parts, so that only the draw is recorded in each step."""
     if train is False or p == 0:
         return x.clone(), torch.ones(x.shape, dtype=torch.bool, device=x.device)
     kept = _drawn(tuple(x.shape), p)
@@ -115,7 +115,7 @@ def rrelu(
     training: bool = False,
     generator: Any = None,
 ) -> torch.Tensor:
-    """The slopes that were drawn stand in `noise`, 1 where x is positive: the gradient reads them."""
+    """Stores the drawn slopes in `noise`, 1 where x is positive, for the gradient."""
     refuse_generator(generator)
     value = read_single(x)
     if not training:

@@ -1,4 +1,4 @@
-"""Recurrent networks over all times and layers, and the cells of LSTM and GRU, which PyTorch calls whole on a private device."""
+"""Recurrent networks over all time steps and layers, and the LSTM and GRU cells, which PyTorch calls as single operators on a private device."""
 
 from __future__ import annotations
 
@@ -63,8 +63,9 @@ def gru_cell_backward(g: Tensor, saved: Tensor, has_bias: bool) -> Any:
 
 
 def _is_whole(x: torch.Tensor, train: bool, dropout: float, layers: int) -> bool:
-    """Not where values are dropped between layers, nor where a program asks for the operations, whose gradients have gradients, or
-    transforms, which know no rule for the whole (`torch.func.vmap`)."""
+    """Whether the single operator applies: no dropout between layers, no request for the composition, whose gradients are differentiable, and no
+    transform such as `torch.func.vmap`, which has no rule for the operator.
+    """
     is_dropping = train and dropout > 0 and layers > 1
     return (
         torch.backends.cudnn.enabled
@@ -79,7 +80,7 @@ def _is_whole(x: torch.Tensor, train: bool, dropout: float, layers: int) -> bool
 def _network(
     mode: str, x: Any, hx: Any, cx: Any, params: Any, layers: int, dropout: float, train: bool, both: bool, first: bool
 ) -> Any:
-    """Outputs, and the states at the end, by cuDNN's operator. first: whether the batch is the first axis."""
+    """Outputs and final states, by cuDNN's operator. first: whether the batch is the first axis."""
     each = len(params) // (layers * (2 if both else 1))
     projected = params[1].shape[1] if each in (3, 5) else 0
     hidden = params[0].shape[0] // STEPS[mode][0]
@@ -130,7 +131,7 @@ def _all_times(
     cx: Any,
     *weights: Tensor,
 ) -> tuple[Tensor, ...]:
-    """Outputs and the states at the end. each: parameters of a layer in a direction."""
+    """Outputs and final states. each: parameters of a layer in a direction."""
     x = x.transpose(0, 1) if batch_first else x
     states = [hx] if cx is None else [hx, cx]
     ends, at = [], 0
@@ -163,7 +164,7 @@ def network(
     x: Tensor, weight: Any, each: int, weight_buf: Any, hx: Tensor, cx: Any, mode: int, hidden_size: int, proj_size: int,
     num_layers: int, batch_first: bool, dropout: float, train: bool, bidirectional: bool, batch_sizes: Any, dropout_state: Any,
 ) -> Any:  # fmt: skip
-    """The outputs, the states at the end, and two places of which only the sizes are set: the gradient computes all again."""
+    """The outputs, the final states, and two placeholders with the right sizes: the gradient recomputes everything."""
     y, *ends = _all_times(mode, each, num_layers, batch_first, bidirectional, proj_size > 0, x, hx, cx, *weight)
     nothing = sg.zeros(0, dtype=x.dtype, device=x.device)
     return y, ends[0], ends[1] if len(ends) > 1 else nothing, nothing, nothing

@@ -9,7 +9,7 @@ import shadergrad as sg
 from ...tensor import Tensor
 from ..table import pure_kernel
 
-SHORT = (sg.bool, sg.uint8, sg.int8, sg.int16, sg.int32)  # whose sums PyTorch gives in int64
+SHORT = (sg.bool, sg.uint8, sg.int8, sg.int16, sg.int32)  # dtypes whose sums PyTorch gives in int64
 
 
 def _axes(dim: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Images at another size, samples of images at any place, and padding by their own elements, in both directions."""
+"""Interpolation, grid sampling, and reflection and replication padding, forward and backward."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESIZED = {  # PyTorch's operators: our mode, whether corners can be aligned, an
 
 
 def _resized(x: Tensor, size: Any, mode: str, align: bool | None, antialias: bool, scales: Any) -> Tensor:
-    """Of a scale factor, where the program gave one: positions follow from it, not from the quotient of the sizes."""
+    """With the program's scale factor, if given: positions follow from it, not from the quotient of the sizes."""
     given: dict[str, Any] = {"mode": mode, "align_corners": align, "antialias": antialias}
     if scales and all(scales):
         y = F.interpolate(x, scale_factor=tuple(scales), **given)

@@ -1,4 +1,4 @@
-"""What is there, how often and where: unique elements, histograms, running extremes, segments."""
+"""Unique elements, counts, positions, cumulative extrema, segment reductions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .gradients import gradients
 
 
 def _unique(function: Any, x: Tensor, inverse: bool, counts: bool, **options: Any) -> Any:
-    """Three results, as PyTorch's operators give; those that were not asked for are empty."""
+    """Three results, as in PyTorch's operators; those that were not requested are empty."""
     found = function(x, return_inverse=inverse, return_counts=counts, **options)
     rest = list(found) if isinstance(found, tuple) else [found]
     nothing = sg.zeros(0, dtype=sg.int64, device=x.device)
@@ -96,7 +96,7 @@ def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 
 def _long_or_not(function: Any) -> Any:
-    """Positions as PyTorch gives them: int64, int32 for out_int32."""
+    """Positions with PyTorch's dtype: int64, or int32 for out_int32."""
 
     def run(*args: Any, out_int32: bool = False, **options: Any) -> Tensor:
         options = {k: v for k, v in options.items() if v is not None}
@@ -113,7 +113,7 @@ OF_INDEX = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "
 
 
 def _segments(x: Tensor, reduce: str, lengths: Any, offsets: Any, axis: int, initial: Any) -> Tensor:
-    """Each element goes to the segment in whose bounds its position is; empty segments have the initial value."""
+    """Each element belongs to the segment whose bounds contain its position; empty segments have the initial value."""
     if offsets is None:
         ends = lengths.cumsum(-1)
         starts = ends - lengths

@@ -1,4 +1,4 @@
-"""Products without tiles: threads read operands as they need them, or share loads within a subgroup."""
+"""Matrix multiplications without tiles: threads read operands as they need them, or share loads within a subgroup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .product import SLOTS, ProductWriter
 
 
 def sum_up(w: ProductWriter) -> None:
-    """Writes the loop along the contraction: load tm elements of the left operand and tn of the right one, and add their products."""
+    """Writes the loop along the contraction: load tm elements of the left operand and tn of the right one, and accumulate their products."""
     r = w.r
     rows = _rows(w)
     first, last = w.stretch()
@@ -22,8 +22,9 @@ def sum_up(w: ProductWriter) -> None:
 
 
 def sum_up_shuffled(w: ProductWriter) -> None:
-    """As above, but of so many rows that the threads all want, each thread loads one, at one place along the contraction or at four,
-    and the others take it from there. They are one subgroup, and a row's number tells which thread has loaded it."""
+    """As above, but for rows that all threads of a subgroup need: each thread loads one row, at one position along the contraction or at four,
+    and the others get it by a subgroup shuffle. The number of a row tells which thread has loaded it.
+    """
     t, r, along_k = w.tile, w.r, w.choice.along_k
     first, last = w.stretch()
     places = LANES if along_k else 1
@@ -44,7 +45,7 @@ def sum_up_shuffled(w: ProductWriter) -> None:
 
 
 def _own(w: ProductWriter, row: Index, place: Index) -> str:
-    """The load of a row of the left operand by a thread."""
+    """A thread's load of a row of the left operand."""
     r, a = w.r, w.dot.inputs[0]
     if w.choice.along_k:
         return r.as_vector(r.pull(a, w.index.left(row, place * LANES + lane_variable())), w.dot.dtype)
@@ -61,8 +62,9 @@ def _rows(w: ProductWriter) -> list[Index]:
 
 
 def _multiply_rows(w: ProductWriter, left: list[list[str]], places: list[Index]) -> None:
-    """The products at some places along the contraction: of the left operand those of each row are given, those of the right
-    one are read."""
+    """The multiply-adds at some positions along the contraction: values of the left operand are given for each row, those of the right one
+    are loaded.
+    """
     for j in range(w.tile.tn // LANES):
         right = _right(w, j, places)
         for i, values in enumerate(left):
@@ -73,7 +75,7 @@ def _multiply_rows(w: ProductWriter, left: list[list[str]], places: list[Index])
 
 
 def _right(w: ProductWriter, j: int, places: list[Index]) -> list[str]:
-    """Four neighbours of a row of the right operand, at each of some places along the contraction."""
+    """Four neighbours of a row of the right operand, at some positions along the contraction."""
     t, r, index, dtype = w.tile, w.r, w.index.right, w.dot.dtype
     b, depth = w.dot.inputs[1], len(r.scopes) - 1
     across, exact = t.bn // t.tn, divides(t.bn, w.columns)

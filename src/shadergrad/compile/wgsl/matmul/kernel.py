@@ -1,4 +1,4 @@
-"""The kernel of a product, or of several that share a dispatch: each takes a range of workgroups."""
+"""The kernel of a matrix multiplication, or of several that share a dispatch, each with a range of workgroups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import direct, loop, narrow, results, slices, units
 from .operands import Operand, held_as_numbers
 from .product import ProductWriter
 
-STRIPE = 16  # tiles beside each other
+STRIPE = 16  # tiles side by side in a stripe
 SUBGROUP = ", @builtin(subgroup_size) subgroup_size: u32, @builtin(subgroup_invocation_id) subgroup_lane: u32"
 METHODS = {
     "tiled": "tile",
@@ -74,7 +74,7 @@ def _shape(w: ProductWriter) -> str:
 
 
 def _write(w: ProductWriter, number: str, alone: bool) -> tuple[Operand, ...]:
-    """Writes the statements of a product; `number` is the workgroup's number in it. Returns the operands that have tiles."""
+    """Writes the statements of a matrix multiplication; `number` is the workgroup's number in it. Returns the operands that have tiles."""
     t, r = w.tile, w.r
     tiles_m, tiles_n = -(-w.m // t.bm), -(-w.columns // t.bn)
     r.lanes = 1 if t.narrow else LANES
@@ -114,8 +114,9 @@ def _write(w: ProductWriter, number: str, alone: bool) -> tuple[Operand, ...]:
 
 
 def _write_by_first_slice(w: ProductWriter, alone: bool) -> None:
-    """The results, by the threads of the first slice. The others return, unless barriers of another product follow: WGSL allows none
-    behind a return of some threads, though no thread meets both products."""
+    """The results, by the threads of the first slice. The others return, unless barriers of another multiplication follow: WGSL allows no
+    barriers after a return of some threads, although no thread would execute both.
+    """
     r = w.r
     if alone:
         r.line("if (slice > 0) { return; }")
@@ -128,8 +129,9 @@ def _write_by_first_slice(w: ProductWriter, alone: bool) -> None:
 
 
 def _origin(w: ProductWriter, tiles_m: int, tiles_n: int) -> None:
-    """The first row and column of the tile. Row after row, but of many tiles in stripes: workgroups that run at a time then share
-    what they read of both operands, which stays in the cache."""
+    """The first row and column of the tile. Tiles are numbered row by row, or, if there are many, in stripes (swizzled): then concurrent
+    workgroups share their reads of both operands in the cache.
+    """
     t, r = w.tile, w.r
     if not w.choice.striped:
         r.line(f"let n0 = (wg % {tiles_n}) * {t.bn};")
@@ -143,9 +145,10 @@ def _origin(w: ProductWriter, tiles_m: int, tiles_n: int) -> None:
 
 
 def _places(w: ProductWriter) -> None:
-    """Where in the tile a thread's results lie: a subgroup takes 8 by 4 threads, which read few different elements. Two neighbours
-    share their rows, and those two apart their columns: the cores of large GPUs bring 16 bytes to eight threads at a time, or to
-    sixteen where these are the same for such pairs."""
+    """The positions of a thread's results in the tile. A subgroup has 8 by 4 threads, which read few different elements. Two neighbours
+    share their rows, and those two apart their columns: large GPUs deliver 16 bytes to eight threads at a time, or to
+    sixteen if such pairs read the same bytes.
+    """
     t, r = w.tile, w.r
     down, across = t.bm // t.tm, t.bn // t.tn
     own = "id"

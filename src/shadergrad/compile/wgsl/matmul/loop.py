@@ -1,4 +1,4 @@
-"""The loop over the contraction: each step stores the tiles fetched before, starts fetching the next ones, and multiplies meanwhile."""
+"""The software-pipelined loop over the contraction: each step stores the tiles loaded before, starts loading the next ones, and multiplies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .multiply import HELD, multiply, multiply_held, names_read
 from .operands import Operand, Rows, operand_of
 from .product import ProductWriter
 
-WRITTEN_TWICE = 8  # steps of two stages up to which two are written out
+WRITTEN_TWICE = 8  # the longest double-buffered step that is unrolled by two
 
 
 def over_contraction(w: ProductWriter) -> tuple[Operand, Operand]:
-    """Writes the accumulation of all products into the thread's registers. Returns the operands, which have tiles."""
+    """Writes the accumulation of all multiply-adds into the thread's registers. Returns the operands that have tiles."""
     t, r, choice = w.tile, w.r, w.choice
     (a, b), (of_a, of_b) = w.dot.inputs, choice.layouts
     operands = (
@@ -52,7 +52,7 @@ def _declare_scalars(w: ProductWriter) -> None:
 
 
 def _join_scalars(w: ProductWriter) -> None:
-    """Joins scalar accumulators into the vectors that the epilogue reads."""
+    """Combines scalar accumulators into the vectors that the epilogue reads."""
     for i in range(w.tile.tm):
         for j in range(0, w.tile.tn, LANES):
             four = ", ".join(w.sum(i, j + e) for e in range(LANES))
@@ -60,7 +60,7 @@ def _join_scalars(w: ProductWriter) -> None:
 
 
 def _steps(w: ProductWriter, operands: tuple[Operand, ...], first: str, last: str) -> None:
-    """Steps with one tile of each operand: between two barriers it is read."""
+    """Steps with one tile per operand (single buffering), which is read between two barriers."""
     t, r = w.tile, w.r
     if t.slices > 1:
         for operand in operands:
@@ -77,8 +77,9 @@ def _steps(w: ProductWriter, operands: tuple[Operand, ...], first: str, last: st
 
 
 def _staged_steps(w: ProductWriter, operands: tuple[Operand, ...], first: str, last: str) -> None:
-    """Steps with two tiles of each operand: while one is read, the other is filled for the next step. Short steps are written
-    out two by two, so that the places of the tiles are numbers."""
+    """Steps with two tiles per operand (double buffering): while one is read, the other is filled for the next step. Short steps are unrolled
+    by two, so that the addresses of the tiles are constants.
+    """
     t, r = w.tile, w.r
     pairs = t.bk <= WRITTEN_TWICE
     if not pairs:
@@ -107,14 +108,14 @@ def _staged_steps(w: ProductWriter, operands: tuple[Operand, ...], first: str, l
 
 
 def _close(w: ProductWriter) -> None:
-    """The body of a loop whose head is written."""
+    """Closes the body of a loop whose head is written."""
     for line in indent(w.r.close()):
         w.r.line(line)
     w.r.line("}")
 
 
 def _own_place(w: ProductWriter, operand: Operand) -> str:
-    """The place in a tile, in vec4s, at which a thread begins to read."""
+    """The position in a tile, in vec4s, at which a thread starts to read."""
     thread = "tm" if operand.name == "a" else "tn"
     if isinstance(operand, Rows):
         return f"slice * {w.tile.bk // LANES // w.tile.slices} + {thread} * {operand.pitch}"
@@ -130,8 +131,9 @@ def _store(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
 
 
 def _fetch_next(w: ProductWriter, operands: tuple[Operand, ...], last: str) -> None:
-    """Writes the fetch for the next step. If the choice says `loads_always`, the last step loads its own tiles again instead of a test for
-    a next one: without a branch a driver interleaves loads and multiplications."""
+    """Writes the loads for the next step. If the choice says `loads_always`, the last step loads its own tiles again instead of a test for
+    a next one: without a branch a driver interleaves loads and multiplications.
+    """
     r, following = w.r, f"k + {w.tile.bk}"
     if w.choice.loads_always:
         r.line(f"k0 = select(k, {following}, {following} < {last});")

@@ -1,4 +1,4 @@
-"""The multiplications of a step: a thread's reads of both tiles, and the order of its multiply-adds."""
+"""The multiply-adds of a step: a thread's reads of both tiles, and the order of its operations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ...puller import LANES
 from .operands import Operand, Rows
 from .product import SLOTS, ProductWriter
 
-UNROLLED = (4, 3, 2, 1)  # places of a step that are written out where a loop has the rest: as many as divide the tile's
-HELD = "held"  # the place along the contraction that a step leaves to the next
+UNROLLED = (4, 3, 2, 1)  # steps per iteration of a rolled loop: as many as divide the tile's
+HELD = "held"  # the position along the contraction that a step leaves to the next
 
 
 def multiply(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
@@ -32,19 +32,20 @@ def multiply(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
 
 
 def multiply_held(w: ProductWriter) -> None:
-    """Writes the multiply-adds of the last place of the previous step, if steps are pipelined."""
+    """Writes the multiply-adds of the last position of the previous step, if steps are software-pipelined."""
     _fma_order(w, HELD)
 
 
 def names_read(operands: tuple[Operand, ...], place: str) -> list[str]:
-    """The names of the operands that a thread multiplies at a place along the contraction."""
+    """The names of the operands that a thread multiplies at a position along the contraction."""
     return [f"{o.name}_{place}_{quad}" for o in operands for quad in range(len(o.offsets))]
 
 
 def _pipelined(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
-    """The products of a step, software-pipelined: place k is multiplied after place k + 1 was read, the last one in the next step. A
-    driver then writes these products between the stores to the tiles, and as some operands stay from step to step it moves fewer sums
-    out of their way and back."""
+    """The multiply-adds of a step, software-pipelined: position k is multiplied after the operands of k + 1 were loaded, the last one in the
+    next step. A driver then places these multiply-adds between the stores to the tiles, and as some operands stay in registers from step to
+    step, it moves fewer accumulators.
+    """
     before = HELD
     for step in range(w.tile.bk // w.tile.slices):
         _fma_order(w, before)
@@ -55,7 +56,7 @@ def _pipelined(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
 
 
 def _by_rows(w: ProductWriter, name: str) -> None:
-    """The products of one place, a vec4 of a row at a time."""
+    """The multiply-adds of one position, a vec4 of a row at a time."""
     for i in range(w.tile.tm):
         for j in range(w.tile.tn // LANES):
             a, b, c = f"a_{name}_{i // LANES}[{i % LANES}]", f"b_{name}_{j}", f"c_{i}_{j}"
@@ -63,9 +64,10 @@ def _by_rows(w: ProductWriter, name: str) -> None:
 
 
 def _fma_order(w: ProductWriter, name: str) -> None:
-    """The same, one by one, every second row backwards: each takes one operand from the one before, so that it reads two registers, a
-    sum and the other operand. The cores of large GPUs read two in a cycle, and wait for a third. Many rows begin with the one that was
-    read last."""
+    """The same as scalars, in boustrophedon order: each shares an operand with the one before, so that it reads two new registers, a
+    sum and the other operand. The cores of large GPUs read two in a cycle, and wait for a third. With many rows the order starts with the row
+    that was loaded last.
+    """
     t = w.tile
     for n, i in enumerate(reversed(range(t.tm)) if w.choice.many_sums else range(t.tm)):
         for j in reversed(range(t.tn)) if n % 2 else range(t.tn):
@@ -75,7 +77,7 @@ def _fma_order(w: ProductWriter, name: str) -> None:
 
 
 def _read(w: ProductWriter, operands: tuple[Operand, ...], name: str, step: int | str) -> None:
-    """What a thread multiplies at one place along the contraction; `step` is its number, or the text of it."""
+    """The operands that a thread multiplies at one position along the contraction; `step` is its number, or an expression of it."""
     texts = []
     for operand in operands:
         if isinstance(operand, Rows):
@@ -91,7 +93,7 @@ def _read(w: ProductWriter, operands: tuple[Operand, ...], name: str, step: int 
 
 
 def _quads_read(w: ProductWriter, operand: Operand, name: str, step: int | str) -> Iterator[str]:
-    """The statements that read an operand at one place, four neighbours along its free axis each."""
+    """The statements that load an operand at one position, four neighbours along its free axis each."""
     t = w.tile
     thread = ("tm" if operand.name == "a" else "tn") if t.stages * t.slices == 1 else f"at_{operand.name}"
     for quad, offset in enumerate(operand.offsets):
@@ -100,7 +102,7 @@ def _quads_read(w: ProductWriter, operand: Operand, name: str, step: int | str) 
 
 
 def _rows_read(w: ProductWriter, operand: Rows, step: int) -> Iterator[str]:
-    """Those where four places of a row are a vec4 of the tile, which is read with the first of them."""
+    """The same if four positions of a row are a vec4 of the tile, which is loaded at the first of them."""
     number, place = divmod(step, LANES)
     for quad, offset in enumerate(operand.offsets):
         rows = [f"{operand.name}_{number}_{quad}_{lane}" for lane in range(LANES)]

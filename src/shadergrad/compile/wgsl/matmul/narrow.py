@@ -1,6 +1,6 @@
-"""A product with a few rows over windows, as a convolution to the three colours of pictures is: a thread has a whole column of results.
+"""A multiplication of a few rows with windows, such as a convolution to the three colours of an image: a thread computes a whole column.
 
-No other thread wants what it reads of the right operand. All of the left one lies in workgroup memory.
+No other thread needs the elements of the right operand that it reads. The whole left operand is in workgroup memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .product import ProductWriter
 
 
 def declaration(w: ProductWriter) -> str:
-    """The left operand in workgroup memory; "" for other products."""
+    """The left operand in workgroup memory; "" for other kinds of multiplication."""
     return "" if w.choice.method != "narrow" else f"var<workgroup> rows: array<{_column(w)}, {w.k}>;\n"
 
 
@@ -23,7 +23,7 @@ def _column(w: ProductWriter) -> str:
 
 
 def columns(w: ProductWriter) -> None:
-    """All of the left operand into workgroup memory, then a walk along the windows; the places of one are written out."""
+    """Loads all of the left operand into workgroup memory, then loops over the windows; each window is unrolled."""
     t, r = w.tile, w.r
     a, b = w.dot.inputs
     kind = _column(w)

@@ -1,7 +1,7 @@
-"""The operands of a tiled product on their way from memory to the tile: fetched into registers, then stored as
-[k][free axis] in workgroup memory, or as [free axis][k] where rows are kept. There is a way for each layout: four
-neighbours as one load along either axis, single elements with neighbouring threads along the nearer axis, and whole
-windows by one thread, whose places are numbers in the text, so that what depends on them is known before the loop.
+"""Loads of the operands of a tiled matrix multiplication: from memory into registers, then into workgroup memory as [k][free axis], or as
+[free axis][k] if rows are kept. There is a class for each layout: vec4 loads along either axis; scalar loads with neighbouring threads
+along the nearer axis; and whole windows per thread, whose positions are constants in the source, so that expressions of them are
+computed before the loop.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from ...layouts import IndexOf
 from ...puller import LANES, lane_variable
 from .product import ProductWriter
 
-FEW_BANKS = 8  # so many neighbours along k, stored side by side, meet in two banks
+FEW_BANKS = 8  # neighbours along k whose adjacent stores use two banks
 
 
 @dataclass
 class Operand:
-    """A tile of an operand. tile_free: the tile's size along the free axis, which starts at `start`. `count` things are
-    fetched for a tile, `parts` of them by each thread; the last ones by some threads only, where they do not go up."""
+    """The tile of an operand. tile_free: the tile's size along the free axis, which starts at `start`. `count` units are
+    loaded for a tile, `parts` of them by each thread; if the numbers do not divide, some threads skip the last one.
+    """
 
     kernel: ProductWriter
     node: Node
@@ -38,28 +39,28 @@ class Operand:
 
     @property
     def across(self) -> int:
-        """vec4s of a row of the tile."""
+        """vec4s per row of the tile."""
         return self.tile_free // LANES + (1 if self.transposed and self.kernel.choice.padded else 0)
 
     @property
     def offsets(self) -> range:
-        """Where in a row of the tile, in vec4s, the quads of the first thread's results lie."""
+        """The offsets in a row of the tile, in vec4s, of the first thread's operands."""
         t = self.kernel.tile
         each = t.tm if self.name == "a" else t.tn
         return range(0, self.tile_free // LANES, self.tile_free // each)
 
     def row(self, k: int) -> int:
-        """Where the row of a place along the contraction begins, in vec4s."""
+        """The start of the row for a position along the contraction, in vec4s."""
         return k * self.across
 
     @property
     def quads(self) -> int:
-        """vec4s of the tile of a step."""
+        """vec4s in the tile of a step."""
         return self.row(self.kernel.tile.bk)
 
     @property
     def filled(self) -> str:
-        """The offset, as a summand, of the tile to which threads store."""
+        """The offset, as a summand, of the tile into which threads store."""
         return f"fill_{self.name} + " if self.kernel.tile.stages > 1 else ""
 
     @property
@@ -72,7 +73,7 @@ class Operand:
 
     @property
     def whole(self) -> bool:
-        """Whether every thread fetches as much, and all of it lies within the operand."""
+        """Whether every thread loads equally much, and all of it lies within the operand."""
         return self.count % self.kernel.tile.threads == 0
 
     def registers(self) -> Iterator[str]:
@@ -87,14 +88,14 @@ class Operand:
         return self.kernel.r.literal(0, self.kernel.dot.dtype)
 
     def place(self, text: str) -> str:
-        """A name, outside the loop, for where a thread's part lies in the tile."""
+        """A name, defined outside the loop, for the position of a thread's part in the tile."""
         return self.kernel.r.define(text, 0)
 
     def thread(self, part: int) -> str:
         return f"(id + {part * self.kernel.tile.threads})" if part else "id"
 
     def divided(self, part: int, by: int) -> tuple[str, str]:
-        """The number of a part, divided by `by`: quotient and remainder, the same remainder for all parts if it can be."""
+        """Quotient and remainder of a part's number divided by `by`; the remainder is the same for all parts if possible."""
         threads = self.kernel.tile.threads
         if part and threads % by == 0:
             slow = self.place(f"{self.place(f'id / {by}')} + {part * threads // by}")
@@ -131,7 +132,7 @@ class Operand:
 
     @property
     def holds_numbers(self) -> bool:
-        """Whether the tile is an array of numbers and not of vec4s."""
+        """Whether the tile is an array of scalars instead of vec4s."""
         return self.name in self.kernel.numbers
 
     @property
@@ -160,14 +161,14 @@ class Operand:
             yield f"tile_{self.name}[({at}) * {LANES} + {e}] = {four}[{e}];"
 
     def cell(self, row: str, free: str) -> str:
-        """A value of the tile, to be written, in the row that begins there."""
+        """An lvalue of one element of the tile, in the row that begins there."""
         if self.holds_numbers:
             return f"tile_{self.name}[({self.filled}{row}) * {LANES} + {free}]"
         return f"tile_{self.name}[{self.filled}{row} + {free} / {LANES}][{free} % {LANES}]"
 
 
 class Quads(Operand):
-    """Four neighbours along an axis are one load; a part is four elements."""
+    """Vector loads: four neighbours along an axis are one load, and a part is four elements."""
 
     @property
     def count(self) -> int:
@@ -183,14 +184,16 @@ class Quads(Operand):
 
 
 class AlongK(Quads):
-    """Four neighbours along k are one load. Of long steps neighbouring threads take two such in each row: what they load fills
-    sectors of memory, and what they store next to each other lies in different banks. Where they take four, it does for the rows
-    of the tile that one of them stores lie apart from those of the next."""
+    """Four neighbours along k are one load. In long steps, two neighbouring threads load each row, so that loads
+    fill sectors of memory and adjacent stores fall into different banks. If four threads load each row,
+    the rows that one thread stores are skewed against the next ones.
+    """
 
     @property
     def skew(self) -> int:
-        """vec4s between four rows of the tile and the next four. Two are eight banks: four threads that store four rows each, for eight
-        neighbours along the free axis, take all 32."""
+        """vec4s of padding between four rows of the tile and the next four. Two are eight banks: then the stores of four threads with four rows
+        each, for eight neighbours along the free axis, cover all 32 banks.
+        """
         return 2 if self.kernel.choice.skewed else 0
 
     @property
@@ -216,7 +219,7 @@ class AlongK(Quads):
             yield f"{self.cell(f'{quad} * {self.row(LANES)} + {self.row(e)}', row)} = {self.register(part)}[{e}];"
 
     def places(self, part: int) -> tuple[str, str]:
-        """The row and the quad of it that a thread takes."""
+        """The row, and the quad in it, that a thread loads."""
         quads, threads = self.kernel.tile.bk // LANES, self.kernel.tile.threads
         if quads % 2 or quads < FEW_BANKS:
             return self.divided(part, quads)
@@ -232,9 +235,10 @@ class AlongK(Quads):
 
 
 class Rows(AlongK):
-    """As AlongK, but four neighbours along k stay neighbours in the tile: one store, not four, and neighbouring threads load whole
-    rows. A quad of it is of one row. Rows lie in such an order that those which neighbouring threads read lie one after another,
-    and are an odd number of quads long, so that they meet in different banks."""
+    """As AlongK, but four neighbours along k stay neighbours in the tile: a load is one store instead of four, and neighbouring threads load
+    whole rows. A quad belongs to one row. Rows are ordered so that those which neighbouring threads read are adjacent,
+    and have an odd length in quads, so that they start in different banks.
+    """
 
     transposed = False
     writes_components = False
@@ -280,10 +284,10 @@ class AlongFree(Quads):
 
 
 class Scalars(Operand):
-    """Single elements; neighbouring threads take neighbours along k."""
+    """Scalar loads; neighbouring threads load neighbours along k."""
 
     def places(self, part: int) -> tuple[str, str]:
-        """Where a part lies: along the free axis, along k."""
+        """The position of a part: along the free axis, along k."""
         return self.divided(part, self.kernel.tile.bk)
 
     def fetch(self) -> None:
@@ -312,7 +316,7 @@ class Scalars(Operand):
 
 
 class ScalarsAlongFree(Scalars):
-    """As Scalars, the free axis nearer."""
+    """As Scalars, for operands that are contiguous along the free axis."""
 
     transposed = False
 
@@ -322,7 +326,7 @@ class ScalarsAlongFree(Scalars):
 
 
 class Windows(Operand):
-    """Whole windows: a thread takes all places of a channel; neighbouring threads take neighbours along the free axis."""
+    """Whole windows: a thread loads all elements of a channel's window; neighbouring threads load neighbours along the free axis."""
 
     transposed = False
 
@@ -370,8 +374,9 @@ LOADERS: dict[Layout, type[Operand]] = {
 
 
 def held_as_numbers(choice: DotChoice) -> Iterator[str]:
-    """The names of the operands whose tiles have to be arrays of numbers, lest threads race: where a thread writes components of
-    vec4s, and a compiler may write the whole vec4 for one."""
+    """The names of the operands whose tiles must be arrays of scalars to avoid races: if a thread writes components of
+    vec4s, and the compiler may write the whole vec4 for one.
+    """
     if choice.method == "tiled" and not choice.component_stores:
         for name, layout in zip("ab", choice.layouts, strict=True):
             if LOADERS[layout].writes_components:
@@ -388,5 +393,5 @@ def operand_of(
     start: str,
     index: IndexOf,
 ) -> Operand:
-    """An Operand of the class for the layout."""
+    """An Operand of the class for its layout."""
     return LOADERS[layout](kernel, node, name, free, tile_free, start, index)

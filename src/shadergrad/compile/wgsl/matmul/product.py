@@ -1,4 +1,4 @@
-"""The state of writing one product: its sizes, its choice, and names for places along its axes in the text."""
+"""The state while one matrix multiplication is written: its sizes, its choice, and the names of its index variables."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ...layouts import OperandIndex
 from ...products import Product
 from ...render import Renderer
 
-SLOTS = "xyzw"  # of a vec4
+SLOTS = "xyzw"  # components of a vec4
 
 
 class ProductWriter:
-    """What all parts of the text know.
+    """The shared state of all parts of the text.
 
-    columns: of all results; more than n where all samples have one left operand, for then these are further columns. parts, chunk: of
-    the contraction. sums_are_scalars: while they grow; else they are vec4s of four neighbours. numbers: the names of the operands whose
-    tiles are arrays of numbers and not of vec4s, in all products of the kernel.
+    columns: of all results; more than n if all samples share one left operand, because their columns are joined. parts, chunk: of
+    the contraction. sums_are_scalars: during accumulation; else they are vec4s of four neighbours. numbers: the names of the operands whose
+    tiles are arrays of scalars instead of vec4s, in all multiplications of the kernel.
     """
 
     def __init__(self, group: Group, choice: DotChoice, renderer: Renderer) -> None:
@@ -71,7 +71,7 @@ class ProductWriter:
 
     @contextmanager
     def single(self) -> Iterator[None]:
-        """Elements one by one, those outside of a view not loaded at all."""
+        """Elements one by one; those outside of a view are not loaded."""
         lanes, self.r.lanes, self.r.branching = self.r.lanes, 1, True
         yield
         self.r.lanes, self.r.branching = lanes, False
@@ -93,9 +93,9 @@ class ProductWriter:
         return self.known(f"min({raw}, {size - 1})", size, prefix), condition
 
     def inside(self, text: str, size: int) -> str:
-        """A column that is read before the guard is asked."""
+        """A valid column, for reads before the bounds check."""
         return text if divides(self.tile.bn, self.columns) else f"min({text}, {size - 1})"
 
     def _depth(self, text: str) -> int:
-        """Where a text over names can be computed: outside the loop, unless it depends on the step."""
+        """The scope in which an expression can be computed: outside the loop, unless it depends on the step."""
         return max((self.r.depth.get(word, 0) for word in re.findall(r"[A-Za-z_]\w*", text)), default=0)

@@ -1,4 +1,4 @@
-"""The results of a product: an epilogue computes the group's roots from a thread's sums, and stores them."""
+"""The epilogue: computes the results of the group from a thread's sums, and stores them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ...puller import LANES, lane_variable
 from ..functions import narrowed
 from .product import ProductWriter
 
-AT_ONCE = 4  # rows of results that a loop writes in one turn
+AT_ONCE = 4  # rows of results per loop iteration
 
 
 def write(w: ProductWriter) -> None:
-    """tm x tn results a thread, four at a time where rows are a multiple of four."""
+    """tm x tn results per thread, as vec4s if rows are a multiple of four."""
     t, r = w.tile, w.r
     rows, across = t.bm // t.tm, t.bn // t.tn
     vector = divides(LANES, w.n)
@@ -39,8 +39,9 @@ def write(w: ProductWriter) -> None:
 
 
 def _row_by_row(w: ProductWriter, vector: bool) -> None:
-    """The results of the first rows, as often as there are so many, while the others move up. Written out, it would take a driver in
-    software four times as long to compile, so no driver knows how often that is; and where more follows, rows go one by one."""
+    """A loop that computes the results of the first rows, while the others are shifted up. Unrolled, it would take a software driver four times
+    as long to compile, so its iteration count is hidden from drivers. With an epilogue, rows are processed one by one.
+    """
     t, r = w.tile, w.r
     alone = all(behind_reshapes(root) is w.dot for root in w.group.roots)
     quads, some = range(t.tn // LANES), range(AT_ONCE if alone else 1)
@@ -59,7 +60,7 @@ def _row_by_row(w: ProductWriter, vector: bool) -> None:
 
 
 def result(w: ProductWriter, i: int, j: int, e: int, vector: bool) -> None:
-    """The roots at one place, or at four neighbours, where that is within the product."""
+    """The roots at one position, or at four neighbours, if they lie within the result."""
     r, t = w.r, w.tile
     checks = []
     if not divides(t.bm, w.m):

@@ -1,4 +1,4 @@
-"""The sums of a tile's slices, joined through workgroup memory: by each slice for some rows, or by the first slice for all."""
+"""The partial sums of a tile's slices, added through workgroup memory: each slice adds some rows, or the first slice adds all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from .product import ProductWriter
 
 
 def deal_rows(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
-    """Each slice's share of the rows, as sums over all slices: those of the first half lie in one operand's tile, the others in
-    the other's."""
+    """Each slice's share of the rows, summed over all slices: the rows of the first half go through one operand's tile, the others
+    through the other's.
+    """
     t, r = w.tile, w.r
     quads, half, each = t.tn // LANES, t.tm // 2, t.tm // t.slices
     if t.stages > 1:
@@ -31,8 +32,9 @@ def deal_rows(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
 
 
 def join(w: ProductWriter, operands: tuple[Operand, ...]) -> None:
-    """The sums of all slices into those of the first, half of them by half, through the memory of the larger tile: as many
-    at a time as it holds."""
+    """Adds the sums of all slices to those of the first, by halving, through the memory of the larger tile: as many
+    at a time as it holds.
+    """
     t, r = w.tile, w.r
     scratch = max(operands, key=lambda o: o.tile_free)
     sums = [f"c_{i}_{j}" for i in range(t.tm) for j in range(t.tn // LANES)]

@@ -1,8 +1,8 @@
-"""Products of float16 on matrix units: WGSL's chromium_experimental_subgroup_matrix.
+"""float16 matrix multiplication on matrix units, by WGSL's chromium_experimental_subgroup_matrix.
 
-Steps along the contraction bring a tile of each operand into workgroup memory as float16, in the order in which it lies in memory: an
-instruction reads either order. Each subgroup accumulates a block of results in matrices; then it passes them, a row of matrices at a
-time, through workgroup memory to its threads, which compute and store what follows as after any other product.
+In steps along the contraction, a tile of each operand is loaded into workgroup memory as float16, in its memory order: the instructions
+read either order. Each subgroup accumulates a block of results in matrices. Then it passes them, a row of matrices at a time, through
+workgroup memory to its threads, which apply the epilogue as in any other matrix multiplication.
 https://github.com/gpuweb/gpuweb/blob/main/proposals/subgroup-matrix.md
 """
 
@@ -107,7 +107,7 @@ class Halves(Operand):
 
     @contextmanager
     def _as_bits(self) -> Iterator[None]:
-        """Meanwhile halves are loaded as bits, if they go to the tile as they are."""
+        """A context in which halves are loaded as bits, if they are copied to the tile unchanged."""
         r = self.kernel.r
         cast = half_behind(self.node, r.is_buffer)
         if not self.packed or cast is None:
@@ -120,7 +120,7 @@ class Halves(Operand):
         del r.local[id(cast)]
 
     def _fetch(self, part: int) -> tuple[str, list[str]]:
-        """Loads a part; gives its place in the tile, and the bits of its elements: a word for one, two for four."""
+        """Loads a part; returns its position in the tile, and the bits of its elements: a word for one, two for four."""
         w, width = self.kernel, self.width
         slow, fast = self.divided(part, self.row_length // width)
         exact_k = divides(w.tile.bk, w.k)
@@ -160,7 +160,7 @@ class Halves(Operand):
         ]
 
     def matrix(self, kind: str, block: str, k: int) -> str:
-        """The matrix at a place along the free axis, and at another along k."""
+        """The matrix at a position along the free axis, and another along k."""
         pitch = self.pitch // self.width
         block = f"{block} / {self.width}" if self.width > 1 and not self.along_k else block
         place = f"{block} * {pitch} + {k // self.width}" if self.along_k else f"{k * pitch} + {block}"
@@ -170,7 +170,7 @@ class Halves(Operand):
 
 
 def enables(products: Sequence[ProductWriter]) -> str:
-    """The directives of a kernel with such products; "" of one without."""
+    """The directives of a kernel that uses matrix units; "" for others."""
     return ENABLES if any(w.choice.units for w in products) else ""
 
 
@@ -199,7 +199,7 @@ def _across(units: Units) -> int:
 
 
 def write(w: ProductWriter) -> tuple[Operand, ...]:
-    """Writes the statements of a product from where its tile's place is known. Returns the operands."""
+    """Writes the statements of a matrix multiplication, once the position of its tile is known. Returns the operands."""
     u, t, r = w.choice.units, w.tile, w.r
     assert u is not None
     operands = tuple(
@@ -223,7 +223,7 @@ def write(w: ProductWriter) -> tuple[Operand, ...]:
 
 
 def _steps(w: ProductWriter, operands: Sequence[Halves]) -> None:
-    """Steps along the contraction, each of which waits for its loads."""
+    """Steps along the contraction without prefetching."""
     first, last = w.stretch()
     w.r.open("k0")
     for operand in operands:
@@ -236,8 +236,9 @@ def _steps(w: ProductWriter, operands: Sequence[Halves]) -> None:
 
 
 def _steps_ahead(w: ProductWriter, operands: Sequence[Halves], turns: int) -> None:
-    """Steps that load for the next one while they multiply. The last one loads its own tiles again: without a branch a driver
-    moves loads between multiplications."""
+    """Software-pipelined steps: loads for the next one during the multiplication. The last step loads its own tiles again: without a branch a
+    driver moves loads between multiplications.
+    """
     r, bk = w.r, w.tile.bk
     first, last = w.stretch()
     for operand in operands:
@@ -290,7 +291,7 @@ def _multiply_tiles(w: ProductWriter, operands: Sequence[Halves]) -> None:
 
 
 def _multiply(w: ProductWriter, operands: Sequence[Halves], k: int) -> None:
-    """The instructions of one place along the contraction."""
+    """The matrix instructions of one position along the contraction."""
     u, r = w.choice.units, w.r
     assert u is not None
     left, right = operands
@@ -303,7 +304,7 @@ def _multiply(w: ProductWriter, operands: Sequence[Halves], k: int) -> None:
 
 
 def _results(w: ProductWriter) -> None:
-    """The results of a block, a row of matrices at a time: its threads take four neighbours each."""
+    """The results of a block, a row of matrices at a time: each thread computes vec4s."""
     u, r = w.choice.units, w.r
     assert u is not None
     vector, quads, pitch = divides(LANES, w.n), u.joined // LANES, _across(u)
