@@ -293,3 +293,4 @@ def generative(sequence: int, batch: int, width: int, heads: int, depth: int, to
 WORKLOADS: dict[str, Callable[[bool], Workload]] = {
     f.__name__: f for f in (logreg, mlp, cnn, resnet, resnet_16, lstm, transformer, mlm, gpt2s, gpt2s_128, xor)
 }
+ON_PROCESSORS = ("resnet_16", "gpt2s_128")  # measured on the cpu device alone

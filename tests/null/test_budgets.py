@@ -16,7 +16,7 @@ import step as steps
 from helpers import large_gpu
 from shadergrad.plan import Plan
 from shadergrad.primitives import random
-from workloads import WORKLOADS, Workload, residual
+from workloads import ON_PROCESSORS, WORKLOADS, Workload, residual
 
 
 class Budget(NamedTuple):
@@ -34,7 +34,7 @@ BUDGETS = {
     "mlp": Budget(12, 24.2, 2.11),
     "cnn": Budget(27, 866, 162),
     "resnet": Budget(218, 11_200, 800),
-    "lstm": Budget(183, 767, 64.6),
+    "lstm": Budget(182, 705, 38.5),
     "transformer": Budget(83, 1_015, 156),
     "mlm": Budget(106, 1_350, 221),
     "gpt2s": Budget(328, 18_460, 1_837),
@@ -57,7 +57,7 @@ def planned(workload: Workload) -> Plan:
 
 
 def test_every_benchmarked_step_has_a_budget() -> None:
-    assert BUDGETS.keys() == WORKLOADS.keys()
+    assert BUDGETS.keys() == WORKLOADS.keys() - set(ON_PROCESSORS)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gpt2s" else n for n in BUDGETS])
