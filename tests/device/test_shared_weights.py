@@ -23,10 +23,11 @@ def results(shared: bool, device: str, with_bias: bool, needs: str, dtype: Any =
     inputs = [sg.tensor(x, dtype=dtype, device=device, requires_grad="x" in needs) for x in INPUTS]
     times: Any = shared_linear(F.linear, weight, bias) if shared else lambda k, x: F.linear(x, weight, bias)
     values = [times(k, x).tanh() for k, x in enumerate(inputs)]
-    loss = sum((v * (k + 1)).square().sum() for k, v in enumerate(values))
+    loss: Any = sum((v * (k + 1)).square().sum() for k, v in enumerate(values))
     wanted = [t for t in (weight, bias, *inputs) if t is not None and t.requires_grad]
     first = sg.autograd.grad(loss, wanted, create_graph=True)
-    second = sg.autograd.grad(sum(g.square().sum() for g in first), wanted)
+    size: Any = sum(g.square().sum() for g in first)
+    second = sg.autograd.grad(size, wanted)
     return [t.detach().numpy() for t in (*values, *first, *second)]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from shadergrad.compile.native import pool as code
-from shadergrad.runtime import llvm, threads
+from shadergrad.runtime import llvm
 from shadergrad.runtime.threads import Kernels, Pool
 
 pytestmark = pytest.mark.skipif(not llvm.installed(), reason="llvmlite is absent")
@@ -127,6 +127,7 @@ def test_a_run_within_a_run_has_the_same_workers() -> None:
 def test_a_child_makes_threads_of_its_own() -> None:
     script = """
 import os
+from shadergrad.runtime import threads
 from test_thread_pool import *
 counted = Counted(4096)
 threads.pool.limit(3)
@@ -142,6 +143,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 def test_a_process_ends_while_workers_wait() -> None:
     run_script("""
+from shadergrad.runtime import threads
 from test_thread_pool import *
 counted = Counted(4096)
 threads.pool.limit(4)

@@ -69,12 +69,36 @@ def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: St
     (left_turned, left_leading), (right_turned, right_leading), (_, leading) = lies  # type: ignore[misc]
     found = cuts(batch, m, n, k)
     if n == 1:
-        words = [function, _form(left_turned), 0, left_leading, b[1] // size, out[1] // size, 0, len(found), a[0], b[0], out[0]]
+        words = [
+            function,
+            _form(left_turned),
+            0,
+            left_leading,
+            b[1] // size,
+            out[1] // size,
+            0,
+            len(found),
+            a[0],
+            b[0],
+            out[0],
+        ]
         for rows, _ in found:
             count = rows.stop - rows.start
             words += [*((k, count) if left_turned else (count, k)), rows.start * a[1], 0, rows.start * out[1]]
     elif m == 1:  # the result is the transposed right operand times a vector
-        words = [function, _form(not right_turned), 0, right_leading, a[2] // size, out[2] // size, 0, len(found), b[0], a[0], out[0]]
+        words = [
+            function,
+            _form(not right_turned),
+            0,
+            right_leading,
+            a[2] // size,
+            out[2] // size,
+            0,
+            len(found),
+            b[0],
+            a[0],
+            out[0],
+        ]
         for _, columns in found:
             count = columns.stop - columns.start
             words += [*((count, k) if right_turned else (k, count)), columns.start * b[2], 0, columns.start * out[2]]

@@ -181,7 +181,7 @@ def functions(texts: Sequence[str]) -> list[Function]:
     """The functions that texts define."""
     found: list[Any] = []
     for address in code().addresses(texts):
-        function = _SIGNATURE(address)
+        function: Any = _SIGNATURE(address)
         function.address = address
         found.append(function)
     return found

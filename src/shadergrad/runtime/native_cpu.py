@@ -110,10 +110,10 @@ class Native:
             if not all(np.may_share_memory(a, row) for a, row in zip(seen, rows, strict=True)):
                 continue  # a copy
             out = np.empty(steps.rows[step.writes[0]].shape, seen[0].dtype)
-            product = products.product_of(*seen, out)
+            product = products.product_of(seen[0], seen[1], out)
             if product is not None:
-                begins = tuple(_address(a) - _address(row) for a, row in zip(seen, rows, strict=True))
-                found[k] = (product, begins)
+                left, right = (_address(a) - _address(row) for a, row in zip(seen, rows, strict=True))
+                found[k] = (product, (left, right))
         return found
 
     def _is_hosted(self, k: int) -> bool:
@@ -142,7 +142,9 @@ class Native:
         self._table = np.zeros(max(1, len(places)), np.uint64)
         self._rows = np.array([row for row, _ in places], np.intp)
         self._begins = np.array([begin for _, begin in places], np.uint64)
-        self._addresses = np.zeros(len(steps.rows) + 1, np.uint64)  # the last one is 0, of places with an address of their own
+        self._addresses = np.zeros(
+            len(steps.rows) + 1, np.uint64
+        )  # the last one is 0, of places with an address of their own
         hosted = {s.writes[0] for k, s in enumerate(steps.steps) if self._is_hosted(k)} - self._offsets.keys()
         self._fixed = np.array(list(self._offsets), np.intp)
         self._fixed_offsets = np.array(list(self._offsets.values()), np.uint64)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,8 @@ class _Workers:
         skipped = -self._whole.ctypes.data // 8 % code.LINE
         header = self._whole[skipped : skipped + code.WORKERS + code.LINE * (count + 1)]
         self.address = header.ctypes.data
-        self._words = memoryview(header)
+        words: Any = header  # NumPy's types do not say that arrays are buffers
+        self._words = memoryview(words)
         self._words[code.MOST] = min(code.MOST_CHUNKS, CHUNKS * (count + 1)) if count else 1
         self._pauses = self._measured() if count else 0
         self._doors = [threading.Semaphore(0) for _ in range(count)]

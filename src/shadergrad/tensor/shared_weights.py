@@ -7,6 +7,7 @@ are calls.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..graph.node import make, mode
 from ..primitives.joint import SharedProduct, SharedWeight
@@ -14,19 +15,17 @@ from .base import TensorBase
 from .handle import wrap
 from .succession import without_history
 
-Linear = Callable[[TensorBase, TensorBase, "TensorBase | None"], TensorBase]
-
 
 def shared_linear(
-    linear: Linear, weight: TensorBase, bias: TensorBase | None
-) -> Callable[[int, TensorBase], TensorBase]:
-    """A function of a call's number, each given once, and a tensor (n, features): linear(x, weight, bias)."""
+    linear: Callable[..., Any], weight: TensorBase, bias: TensorBase | None
+) -> Callable[[int, TensorBase], Any]:
+    """linear(x, weight, bias) as a function of x (n, features) and the number of the call. Each number is used once."""
     given = [t for t in (weight, bias) if t is not None]
     if not mode.grad or not weight.requires_grad or any(t.dtype.category != 2 for t in given):
         return lambda k, x: linear(x, weight, bias)
     meeting = make(SharedWeight(), *(t._node for t in given))
 
-    def multiply(k: int, x: TensorBase) -> TensorBase:
+    def multiply(k: int, x: TensorBase) -> Any:
         value = linear(x, weight, bias)
         if x.ndim != 2 or not (x.dtype == weight.dtype == value.dtype):
             return value
