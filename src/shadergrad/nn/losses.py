@@ -108,7 +108,7 @@ class CrossEntropyLoss(_Weighted):
     evenly over the classes (Szegedy et al., 2015). reduction: 'mean' and 'sum' give (), 'none' the shape of the
     indices.
     Raises ShapeError and DTypeError if target or weight do not fit, ArgumentError for a label_smoothing outside
-    [0, 1]. An index out of range raises IndexRangeError on the cpu device; for webgpu see docs/from-pytorch.md.
+    [0, 1]. An index out of range raises IndexRangeError: at once on cpu, at the next read on webgpu.
 
     >>> nn.CrossEntropyLoss()(sg.zeros(2, 4), sg.tensor([0, 3]))  # log(4)
     tensor(1.3863)
@@ -157,11 +157,11 @@ class NLLLoss(_Weighted):
 
 
 class BCELoss(_Weighted):
-    """-(t log(x) + (1 - t) log(1 - x)) of probabilities x and targets t of one shape, the logarithms not below -100.
+    """-(t log(x) + (1 - t) log(1 - x)) for probabilities x and targets t of the same shape, each logarithm at least -100.
 
-    weight, a buffer: of each element. reduction as in MSELoss. Where a logarithm is cut its gradient is 0; PyTorch's is
-    up to 1e12. BCEWithLogitsLoss has neither. Raises ShapeError if the shapes differ. Input outside [0, 1] does not
-    raise.
+    weight, a buffer: a factor for each element. reduction as in MSELoss. Where a logarithm is limited, its gradient is 0
+    (PyTorch's is up to 1e12). BCEWithLogitsLoss needs no limit. Raises ShapeError if the shapes differ. An input outside
+    [0, 1] raises IndexRangeError: at once on cpu, at the next read on webgpu.
 
     >>> nn.BCELoss()(sg.tensor([0.5, 1.0]), sg.tensor([1.0, 1.0]))  # log(2) / 2
     tensor(0.3466)
@@ -241,11 +241,11 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """(log(var) + (input - target)^2 / var) / 2 of a normal distribution's mean and variance (Nix and Weigend, 1994).
+    """(log(var) + (input - target)^2 / var) / 2 for a normal distribution's mean and variance (Nix and Weigend, 1994).
 
-    input, target and var of one shape, or var without the last axis, or with 1 in one axis. var is taken as at least eps,
-    without a gradient through that limit; a negative one does not raise, as it does in PyTorch. full: adds log(2 pi) /
-    2. reduction as in MSELoss. Raises ShapeError if var does not fit.
+    input and target have the same shape; var has it too, or lacks the last axis, or has size 1 in one axis. var is limited
+    to at least eps, and the gradient ignores this limit. A negative var raises no error (PyTorch raises). full: adds
+    log(2 pi) / 2. reduction as in MSELoss. Raises ShapeError if var does not fit.
 
     >>> nn.GaussianNLLLoss()(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]), sg.tensor([1.0, 1.0]))
     tensor(1.)

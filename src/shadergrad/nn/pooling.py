@@ -274,13 +274,13 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
 
 
 class Upsample(Module):
-    """Another size by interpolation: (N, C, L), (N, C, H, W) or (N, C, D, H, W), every axis after C.
+    """Resizes all axes after C by interpolation: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
 
-    size: the new sizes, or scale_factor: their ratio to the old ones; a number or one for each axis. mode: 'nearest',
-    or 'linear', 'bilinear', 'trilinear' for one, two, three axes. align_corners: the outermost elements keep their
-    places.
-    Raises at the call ArgumentError for both or neither of size and scale_factor and for a mode that does not fit,
-    ShapeError for another number of axes. 'bicubic' and recompute_scale_factor are not there.
+    size: the new sizes, or scale_factor: their ratio to the old ones; a number, or one for each axis. mode: a mode of
+    F.interpolate, such as 'nearest', or 'linear', 'bilinear' (or 'bicubic'), 'trilinear' for one, two, three axes.
+    align_corners: the outermost elements keep their places.
+    The call raises ArgumentError for both or neither of size and scale_factor and for a mode that does not fit,
+    ShapeError for another number of axes. For recompute_scale_factor, use F.interpolate.
 
     >>> nn.Upsample(scale_factor=2)(sg.tensor([[[1.0, 2.0]]]))
     tensor([[[1., 1., 2., 2.]]])
