@@ -243,7 +243,7 @@ class Renderer(Statements, Puller):
         span = (size - 1) * by + 1
         whole, i = i, self._hoisted(i) if self.branching else i
         checks = []
-        if i.low < 0:  # a negative index, converted to unsigned, exceeds every span
+        if i.low < 0:  # as an unsigned number, a negative index exceeds every span
             checks.append(f"u32({render(i)}) < {span}u" if i.high >= span else f"{render(i)} >= 0")
         elif i.high >= span:
             checks.append(f"{render(i)} < {span}")
