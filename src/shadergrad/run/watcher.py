@@ -215,7 +215,7 @@ class Watcher:
         if isinstance(owner, list | deque):
             if isinstance(key, int):
                 self.snapshot.open(owner, path)
-                if key < 0:  # the end may be at another position in the next call
+                if key < 0:  # from the end, which may be at another position in the next call
                     self.snapshot.lengths.setdefault(id(owner), path)
                 return self.snapshot.at(owner, key + len(owner) if key < 0 else key, f"{path}[{key!r}]")
             self._end(owner, VALUE, path)
