@@ -3,7 +3,7 @@
 | variable | values | meaning |
 |---|---|---|
 | SHADERGRAD_DEBUG | kernels, plan, graph, times (comma-separated) | print the compiled kernels, plans or graphs, or the time of each kernel, to stderr |
-| SHADERGRAD_WEBGPU | wgpu, dawn, auto | the implementation of WebGPU: wgpu-native, or Dawn (`pip install "shadergrad[dawn]"`); unset: auto, Dawn where it is installed and offers matrix units of the GPU that wgpu does not, else wgpu |
+| SHADERGRAD_WEBGPU | wgpu, dawn, auto | the implementation of WebGPU: wgpu-native, or Dawn (`pip install "shadergrad[dawn]"`); auto: Dawn if it is installed and offers matrix units of the GPU that wgpu does not, else wgpu; unset: auto |
 | SHADERGRAD_PROFILE | portable | use WebGPU's default limits and no optional feature |
 | SHADERGRAD_CHECKED | 0, 1 | compile shaders with bounds checks, and raise an error for indices out of range |
 | SHADERGRAD_ADAPTER | part of an adapter's name or backend | use that adapter; without a match an error |
@@ -41,7 +41,7 @@ DEBUG_TOPICS = ("kernels", "plan", "graph", "times")
 ENGINES = ("shaders", "torch", "numpy", "auto")  # of the backward pass
 WEBGPUS = ("auto", "wgpu", "dawn")  # implementations of WebGPU
 CPUS = ("auto", "native", "reference")  # how the cpu device computes
-LLVMLITE = (0, 50)  # the first version whose LLVM takes native kernels: those of pyproject.toml's extra
+LLVMLITE = (0, 50)  # the first version whose LLVM compiles native kernels; the same as in pyproject.toml
 PREFIX = "SHADERGRAD_"
 
 
@@ -70,7 +70,7 @@ class Config:
 
     @property
     def native_cpu(self) -> bool:
-        """Whether the cpu device compiles what comes again."""
+        """Whether the cpu device compiles repeated computations to native kernels."""
         return self.cpu == "native" or (self.cpu == "auto" and has_llvmlite())
 
     def kept(self, what: str) -> Path | None:
@@ -82,7 +82,7 @@ class Config:
 
 @contextmanager
 def for_child_processes(folder: str, device: str) -> Iterator[None]:
-    """Within, processes of Python's that are started import sitecustomize from `folder`, and their `config.as_torch` is `device`."""
+    """A context in which new Python processes import sitecustomize from `folder`, and have `device` as their `config.as_torch`."""
     names = ("PYTHONPATH", "SHADERGRAD_AS_TORCH")
     before = {name: os.environ.get(name) for name in names}
     os.environ["PYTHONPATH"] = os.pathsep.join(p for p in (folder, before["PYTHONPATH"]) if p)
@@ -99,9 +99,9 @@ def for_child_processes(folder: str, device: str) -> Iterator[None]:
 
 @cache
 def has_llvmlite() -> bool:
-    """Whether an llvmlite is installed that takes native kernels: other packages bring older ones. Asked once, for to look takes as long as
-    a small operation."""
-    from importlib.metadata import version  # here, as it loads the package email
+    """Whether a version of llvmlite is installed that compiles native kernels; other packages may install older ones. Cached, because the test
+    takes as long as a small operation."""
+    from importlib.metadata import version  # here, because it loads the package email
 
     try:
         found = version("llvmlite") if find_spec("llvmlite") else ""
@@ -111,7 +111,7 @@ def has_llvmlite() -> bool:
 
 
 def openmp_threads() -> int | None:
-    """The number in $OMP_NUM_THREADS, which libraries of numbers heed; None where there is none."""
+    """The number in $OMP_NUM_THREADS, which numerical libraries use too; None if it has none."""
     text = _value("OMP_NUM_THREADS").split(",")[0]
     return int(text) if re.fullmatch("[1-9][0-9]{0,3}", text) else None
 
@@ -128,17 +128,17 @@ LAUNCHED = (
     "TORCHELASTIC_RUN_ID",
     "GLOO_SOCKET_IFNAME",
     "TORCHELASTIC_ERROR_FILE",
-)  # what torchrun says to each of its processes, and a user to gloo
+)  # variables that torchrun sets for each of its processes, and a user for gloo
 
 
 def launched_with(name: str) -> str:
-    """What the launcher of several processes has set, one of LAUNCHED; "" where it has not."""
+    """The value of a variable in LAUNCHED, which the launcher of several processes sets; "" if it is unset."""
     assert name in LAUNCHED
     return _value(name)
 
 
 def torch_home() -> Path:
-    """The folder where PyTorch keeps what torch.hub has downloaded: $TORCH_HOME, or torch in the user's cache."""
+    """PyTorch's folder for downloads of torch.hub: $TORCH_HOME, or torch in the user's cache folder."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     return Path(os.environ.get("TORCH_HOME") or cache / "torch").expanduser()
 
@@ -203,7 +203,7 @@ def _one_of(name: str, choices: tuple[str, ...]) -> str:
     return text
 
 
-NO_FOLDERS = ("0", "1", "no", "none", "false", "true", "on", "yes")  # meant as a switch
+NO_FOLDERS = ("0", "1", "no", "none", "false", "true", "on", "yes")  # values meant as a switch, not as a folder
 
 
 def _folder(name: str) -> str | None:
@@ -221,11 +221,11 @@ def _address(name: str) -> str | None:
     text = _value(name)
     if not text:
         return None
-    from urllib.parse import urlsplit  # here, as few set an address
+    from urllib.parse import urlsplit  # here, because few users set an address
 
     try:
         is_address = urlsplit(text).scheme in ("http", "https") and bool(urlsplit(text).hostname)
-    except ValueError:  # such as a bracket that is not closed
+    except ValueError:  # for example an unclosed bracket
         is_address = False
     if not is_address:
         raise ConfigError(f"{name}={text!r} is no http:// or https:// address.")

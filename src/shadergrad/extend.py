@@ -1,8 +1,8 @@
-"""The public door for kernels written by hand: an operation with its own shader, used on tensors as any other.
+"""The public interface for hand-written kernels: an operation with its own shader, used on tensors like any other.
 
-An `Operation` states its shape rule, its value in NumPy, its shader and its gradient. In: tensors. Out: a tensor that fuses
-with its surroundings' views, is differentiated, and runs in compiled steps, on both devices. docs/extend.md builds one.
-This file and the public names of the library are all that such code needs; logic/ is written so.
+An `Operation` defines its shape rule, its value in NumPy, its shader and its gradient. In: tensors. Out: a tensor that fuses
+with adjacent views, is differentiable, and runs in compiled steps, on both devices. docs/extend.md builds one.
+Such code needs this file and the public names of the library only; logic/ is written in this way.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ __all__ = [
 
 
 class CheckError(ShadergradError, AssertionError):
-    """An operation whose parts do not agree. Raised by `check`."""
+    """The parts of an operation do not agree. Raised by `check`."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What is known of a tensor before it is computed: its shape and dtype (a DType or its name).
+    """The description of a tensor before it is computed: its shape and dtype (a DType or its name).
 
     Raises ShapeError for a negative or fractional size, DTypeError for an unknown dtype.
 
@@ -67,7 +67,7 @@ class Spec:
     shape: tuple[int, ...]
     dtype: DType
 
-    if TYPE_CHECKING:  # a DType's name is taken too
+    if TYPE_CHECKING:  # the dtype may also be a name
 
         def __init__(self, shape: Sequence[int], dtype: DType | str) -> None: ...
 
@@ -91,10 +91,10 @@ class Spec:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device allows a shader. PORTABLE: what every device does.
+    """The limits of a device for shaders. PORTABLE: the limits that every device supports.
 
-    max_workgroup_invocations: threads of a workgroup. max_workgroup_storage: bytes of its variables.
-    max_binding_bytes: of one array that a shader sees.
+    max_workgroup_invocations: threads per workgroup. max_workgroup_storage: bytes of a workgroup's variables.
+    max_binding_bytes: bytes of one array that a shader accesses.
 
     >>> sg.extend.PORTABLE.max_workgroup_invocations, sg.extend.PORTABLE.max_workgroup_storage
     (256, 16384)
@@ -116,14 +116,14 @@ PORTABLE = _limits(PORTABLE_TARGET)
 class Shader:
     """The shader of an operation, in WGSL.
 
-    body: the statements of its entry point. They see the inputs as read-only arrays under the names in `arguments`, the
+    body: the statements of its entry point. They access the inputs as read-only arrays with the names in `arguments`, the
     array `result`, `wg: i32` (the number of the workgroup) and `lid: u32` (the number of the thread in it). float32 is
-    f32, int32 and int64 i32, uint32 u32; a bool is a u32, 0 or 1, a uint8 a u32 below 256, which a body that writes one keeps
-    there. All elements lie in row-major order.
-    threads: of a workgroup. workgroups: how many; any number, for the grid is folded to what the device allows.
-    preamble: what stands before the entry point: constants, workgroup variables, functions.
+    f32, int32 and int64 i32, uint32 u32. A bool is a u32 of 0 or 1, a uint8 a u32 below 256; a body that writes them must
+    keep to these ranges. All elements are in row-major order.
+    threads: the threads per workgroup. workgroups: their number, without a limit, because the grid is folded to the device's limits.
+    preamble: the text before the entry point: constants, workgroup variables, functions.
     vectors: the arrays that are bound as array<vec4<...>>; their sizes must be multiples of four.
-    flops: what all workgroups compute together, for `explain()`.
+    flops: the floating-point operations of all workgroups together, for `explain()`.
     Raises CompileError for fewer than one thread or workgroup, and for an empty body.
 
     >>> body = "let t = wg * 64 + i32(lid);\\nif (t < 100) { result[t] = 2.0 * x[t]; }"
@@ -151,7 +151,7 @@ class Javascript(NamedTuple):
     """An operation in plain JavaScript.
 
     function: `(o, a, b) => { … }`, which writes the result into o; o and the inputs are typed arrays in row-major order, of 32-bit numbers,
-    or of bytes for bools. preamble: functions that it calls, the same text for all operations that share them.
+    or of bytes for bools. preamble: the functions that it calls; operations that share functions must give the same text.
 
     >>> sg.extend.Javascript("(o, x) => { for (let k = 0; k < x.length; k++) o[k] = 3 * x[k]; }").preamble
     ''
@@ -162,16 +162,16 @@ class Javascript(NamedTuple):
 
 
 class Operation:
-    """An operation on tensors whose shader is written by hand. Subclasses are frozen dataclasses of its parameters.
+    """An operation on tensors with a hand-written shader. Subclasses are frozen dataclasses of the operation's parameters.
 
-    arguments: the names of its inputs in the shader, at least one. A subclass gives `infer`, `numpy`, and `shader` (one
-    kernel) or `compose` (several); `gradient` where it has one. Equal operations on equal inputs are computed once, so the
-    result depends on nothing but the parameters and the inputs.
+    arguments: the names of its inputs in the shader, at least one. A subclass defines `infer`, `numpy`, and `shader` (one
+    kernel) or `compose` (several); and `gradient` if it has one. Equal operations on equal inputs are computed once, so the
+    result must depend on the parameters and the inputs only.
 
-    An operation is called on as many tensors as it has arguments, on one device, and gives a tensor there. Raises
-    ShapeError for another number of them, DTypeError for what is no tensor and for a result that the device cannot hold, DeviceError for several devices, AutogradError
-    where a gradient would be lost because there is no `gradient`, CompileError for a class that is no frozen dataclass and
-    for parameters that cannot be hashed.
+    Call an operation with as many tensors as it has arguments, all on one device; the result is on that device. Raises
+    ShapeError for another number of tensors, DTypeError for anything but a tensor and for a result whose dtype the device
+    lacks, DeviceError for several devices, AutogradError if a gradient would be lost because there is no `gradient`, and
+    CompileError for a class that is not a frozen dataclass and for parameters that cannot be hashed.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -199,45 +199,45 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """What error messages, `explain()` and kernels call it: the class's name in small letters."""
+        """The operation's name in error messages, `explain()` and kernels: the class's name in lower case."""
         return type(self).__name__.lower()
 
-    # *args: Any, **kwargs: Any, so that a subclass may name its inputs: type checkers then compare no parameters
+    # *args: Any, **kwargs: Any, because type checkers then let a subclass name its inputs
 
     def infer(self, *args: Any, **kwargs: Any) -> Spec:
-        """Of inputs, each a Spec: shape and dtype of the result; raises ShapeError or DTypeError for inputs that do not fit."""
+        """The shape and dtype of the result. inputs: a Spec each. Raises ShapeError or DTypeError for inputs that do not fit."""
         raise CompileError(f"[{self.name}] infer() is missing: it says of what shape and dtype the result is.")
 
     def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        """The value, for the cpu device, of the shape and dtype that `infer` says: memory that is not written again.
+        """The value on the cpu device, with the shape and dtype of `infer`, in memory that is not overwritten later.
 
-        `arrays` are read-only. With float64 arrays it computes in float64, so that `check` can differentiate it.
+        The arrays are read-only. With float64 arrays it must compute in float64, so that `check` can differentiate it.
         """
         raise CompileError(f"[{self.name}] has no NumPy twin and does not run on the cpu device. Hint: define numpy().")
 
     def shader(self, *args: Any, **kwargs: Any) -> Shader:
-        """Of the device's Limits and the inputs, each a Spec: the kernel for inputs of these shapes."""
+        """The kernel for inputs of these shapes. Arguments: the device's Limits, and a Spec for each input."""
         raise CompileError(
             f"[{self.name}] has no shader and does not run on a GPU. Hint: define shader(), or compose() for several kernels."
         )
 
     def compose(self, *args: Any, **kwargs: Any) -> Tensor | None:
-        """Of inputs, each a tensor, on a GPU: the result by other operations, tensors' own and those with shaders; None for one that has a shader.
+        """The result on a GPU as a composition of other operations, those of tensors and those with shaders; None for an operation with a shader.
 
-        It runs when a graph is compiled. Nothing is computed yet: it reads no values, changes no tensor, draws no random
-        numbers, and makes no tensor of data; all that it needs is handed in.
+        inputs: a tensor each. It runs when a graph is compiled, before anything is computed: it must not read values, change
+        tensors, draw random numbers, or make tensors of data. All values that it needs are among its inputs.
         """
         return None
 
     def javascript(self, *args: Any, **kwargs: Any) -> Javascript | None:
-        """Of inputs, each a Spec: the same in JavaScript, for pages of browsers without a GPU; None for one that needs a GPU there."""
+        """The same operation in JavaScript, for web pages in browsers without a GPU; None if it needs a GPU there. inputs: a Spec each."""
         return None
 
     def gradient(self, *args: Any, **kwargs: Any) -> Any:
-        """Of g, the gradient of the result and of its shape, of the result and the inputs, all tensors: the gradients of all
-        inputs, None for those that have none; a lone one needs no tuple.
+        """The gradients of all inputs, None for those without one; a single gradient needs no tuple.
 
-        Written in tensors, so that it can be differentiated again. Only what `x.requires_grad` is asked for.
+        Arguments, all tensors: g, the gradient of the result, with its shape; the result; the inputs. It computes with tensors, so that
+        it can be differentiated again. Only gradients of inputs with `requires_grad` are used.
         """
         raise NotImplementedError
 
@@ -356,7 +356,7 @@ class OperationCall(Call):
         return self._rebuilt(r, result._node, inputs)
 
     def _rebuilt(self, r: Builder, root: Node, inputs: Sequence[Node]) -> Node:
-        """A composition through the rules of the compiler, on the nodes that it was given."""
+        """A composition as the compiler's rules build it, on the given nodes."""
         new = {id(i): i for i in inputs}
         for node in topological([root], lambda n: () if id(n) in new else n.inputs):
             if id(node) in new:
@@ -372,12 +372,12 @@ class OperationCall(Call):
 
 @chooses(OperationCall)
 def _limits_for(p: OperationCall, target: Target, inputs: Sequence[Node]) -> Limits:
-    """A user's shader gets the limits of the device."""
+    """The device's limits, for a user's shader."""
     return _limits(target)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written: the array may be another tensor's value too."""
+    """A view that cannot be written, because the array may also be another tensor's value."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -389,7 +389,7 @@ def _spec(node: Node) -> Spec:
 
 def _primitive(operation: Operation) -> OperationCall:
     made = getattr(type(operation), "__dataclass_params__", None)
-    if made is None or not (made.frozen and made.eq):  # plans are kept by it: it may not change, and equal ones are one
+    if made is None or not (made.frozen and made.eq):  # it is a key of plans: immutable, and compared by value
         raise CompileError(
             f"[{operation.name}] is no frozen dataclass. Hint: @dataclass(frozen=True) before the class."
         )
@@ -402,7 +402,7 @@ def _primitive(operation: Operation) -> OperationCall:
         ) from error
 
 
-OWN_NAMES = frozenset({"result", "wg", "lid", "wid", "main", "fault"})  # of the text around a shader's body
+OWN_NAMES = frozenset({"result", "wg", "lid", "wid", "main", "fault"})  # names in the text around a shader's body
 
 
 @lru_cache(maxsize=1024)
@@ -418,7 +418,7 @@ def _check_names(operation: str, arguments: tuple[str, ...]) -> None:
 
 
 class _Composition(Trace):
-    """While compose() runs in the compiler, tensors are descriptions only."""
+    """Active while compose() runs in the compiler, when tensors are descriptions only."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -446,9 +446,9 @@ def _composing(name: str) -> Iterator[None]:
 
 
 def wgsl_functions(*names: str) -> str:
-    """The text of the library's own WGSL functions, with all that they call: for the preamble of a shader.
+    """The text of the library's own WGSL functions, with all functions that they call, for the preamble of a shader.
 
-    Raises CompileError for a name that there is not; the message lists all.
+    Raises CompileError for an unknown name; the message lists all names.
 
     >>> "fn sg_threefry(" in sg.extend.wgsl_functions("sg_threefry")
     True
@@ -461,10 +461,10 @@ def wgsl_functions(*names: str) -> str:
 
 
 def random_key(device: Any = None, generator: Generator | None = None) -> Tensor:
-    """Two fresh random words, uint32 (2,), on a device: the key under which a shader draws with `sg_threefry`.
+    """Two new random words, uint32 (2,), on a device: the key with which a shader draws random numbers by `sg_threefry`.
 
-    They come from the generator, by default the device's, so that sg.manual_seed governs them and a compiled step draws
-    anew at each run. threefry2x32(key, x0, x1) is the same in NumPy. Raises DeviceError for a generator of another device.
+    They come from the generator, by default the device's, so sg.manual_seed determines them, and a compiled step draws
+    new ones in each run. threefry2x32(key, x0, x1) is the same in NumPy. Raises DeviceError for a generator of another device.
 
     >>> sg.extend.random_key("cpu").shape
     shadergrad.Size([2])
@@ -481,13 +481,13 @@ def random_key(device: Any = None, generator: Generator | None = None) -> Tensor
 def check(
     operation: Operation, *arrays: np.ndarray, device: str = "webgpu", rtol: float = 1e-5, atol: float = 1e-6
 ) -> None:
-    """Whether the parts of an operation agree, for these inputs; raises CheckError with the place where they do not.
+    """Checks that the parts of an operation agree for these inputs. Raises CheckError with the position where they do not.
 
-    arrays: as many as it has arguments, of the dtypes that it is made for. Compared are
-    - the value on `device` with `numpy`: |a - b| <= atol + rtol |b|, exact where it is not floating,
+    arrays: one for each argument, with dtypes that the operation supports. It compares
+    - the value on `device` with `numpy`: |a - b| <= atol + rtol |b|, exactly if it is not floating,
     - the gradients on `device` with those on the cpu device, in the same way, for one random cotangent,
-    - `gradient` with central differences of `numpy`, both in float64; keep inputs small, for each element is moved.
-    The last two where it has a gradient. With device="cpu" nothing is asked of a GPU. Raises DeviceError where there is none.
+    - `gradient` with central differences of `numpy`, both in float64; use small inputs, because each element is varied.
+    The last two if the operation has a gradient. With device="cpu" it uses no GPU. Raises DeviceError if there is no such device.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -531,7 +531,7 @@ def check(
 def _results(
     operation: Operation, arrays: Sequence[np.ndarray], device: str, differentiable: bool
 ) -> tuple[np.ndarray, list[np.ndarray | None]]:
-    """The value, and the gradients by argument for a random cotangent."""
+    """The value, and for a random cotangent the gradients by argument."""
     inputs = [
         Tensor(a, dtype=a.dtype, device=device, requires_grad=differentiable and a.dtype.kind == "f") for a in arrays
     ]

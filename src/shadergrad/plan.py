@@ -69,8 +69,8 @@ class BufferSpec:
     may be others in another capture), temporary
     (within a run), result; "fault" is the device's own buffer of four i32, in which checked kernels report (flag, index,
     axis size). An output that is a parameter, state or a counter is the new value of the input of that role and name.
-    shape, dtype: what the bytes mean. For wgsl targets an element takes 4 bytes: a bool and a uint8 are stored as u32, an
-    int64 as i32; of float16 and bfloat16, two elements do.
+    shape, dtype: what the bytes mean. For wgsl targets an element takes 4 bytes (a bool and a uint8 are stored as u32, an
+    int64 as i32), or 2 bytes if it is float16 or bfloat16.
     aliases: for an output that overwrites an input in place, that input's row; else None.
     slot: for a temporary, the memory slot it shares with others whose lifetimes do not overlap; else None.
     bound: bytes that bindings of it span, from its first: a multiple of 4, of 16 where a kernel binds it as vec4. By

@@ -27,12 +27,12 @@ class Renderer(Statements, Puller):
     """Writes the body of one kernel.
 
     lanes: 1, or 4 to compute four consecutive elements at once, numbered by the index variable LANE.
-    in_place: for a root that overwrites an input's buffer, by id, that input.
+    in_place: the inputs whose buffers roots overwrite, by the id of the root.
     Values are expressions; `vectors` holds those that are vec4.
-    branching: elements outside of a view's bounds are skipped by a branch, instead of loaded from another position and replaced. This is
-    faster if loads are many and their positions are known before a loop.
-    wide: read-only buffers of vec4s are read 64 bits at a time, for a target that takes as long for 32.
-    converts_halves: with the device's own conversions.
+    branching: a branch skips elements outside of a view's bounds, instead of loading another element and replacing it. This is
+    faster if there are many loads whose positions are known before a loop.
+    wide: vec4s in read-only buffers are read 64 bits at a time, for targets where a load of 32 bits takes as long.
+    converts_halves: use the device's conversions between halves and float32.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Renderer(Statements, Puller):
         self.wide = wide
         self.converts_halves = converts_halves
         self.lanes = 1
-        self.lane: int | None = None  # of those, the one that is computed by itself
+        self.lane: int | None = None  # the lane that is being computed separately
         self.in_place = in_place or {}
         self.checked = checked
         self.bindings: dict[int, Binding] = {}
         self.functions: set[str] = set()
         self.made_of: dict[str, tuple[str, str, str]] = {}  # `algebra.MadeOf`
         self.faults = False
-        # what stands before the loop over elements is the same in all threads: one tells of it, and not one beyond the end, which
-        # may read what another has overwritten in place by then
+        # Code before the loop over elements does the same in all threads, so one thread reports its faults. It must not be a thread beyond
+        # the end: that one may read elements which another thread has already overwritten in place.
         self.reports_once = False
-        self.tiled: dict[tuple[int, Index], str] = {}  # reads that were made before, and where their value is now
+        self.tiled: dict[tuple[int, Index], str] = {}  # the names of values that were loaded before, by their reads
         self.branching = False
-        self.packed = 0  # halves of a load that gives their bits; 0: loads give float32
+        self.packed = 0  # halves per load, if loads give their bits; 0: loads give float32
         self._branches = 0
         self._accesses = Accesses(self.functions, wide)
 
@@ -125,7 +125,7 @@ class Renderer(Statements, Puller):
         return result
 
     def _beyond_algebra(self, primitive: Elementwise, values: list[str], vector: bool) -> list[str]:
-        """The operands; those that algebra.py lists are hidden: combined with a number that is always 0, which no compiler knows."""
+        """The operands. Those that algebra.py lists are hidden: combined with a value that is always 0, which no compiler can know."""
         hide = to_hide(primitive.name, values, self.made_of)
         return [self._hidden(v, vector) if h else v for v, h in zip(values, hide, strict=True)]
 
@@ -206,7 +206,7 @@ class Renderer(Statements, Puller):
             token = f"({token} != {'vec4<u32>(0u)' if vector else '0u'})"
         key = ("load", id(binding.node), flat, vector, packed)
         depth = self.depth_of([quad] if quad is not None else [flat])
-        if self._branches:  # it is only safe here
+        if self._branches:  # the load is only safe inside of the branch
             depth = len(self.scopes) - 1
         for scope in self.scopes[: depth + 1]:
             if key in scope.memo:
@@ -234,7 +234,7 @@ class Renderer(Statements, Puller):
         self.line(self._accesses.mark_write(binding, flat, quad, value))
 
     def resolve(self, text: str) -> str:
-        """Replace placeholders by the accesses, once it is known which buffers are arrays of vec4."""
+        """Replace placeholders with the accesses, when it is known which buffers are arrays of vec4."""
         return self._accesses.resolve(text)
 
     # -- places
@@ -243,7 +243,7 @@ class Renderer(Statements, Puller):
         span = (size - 1) * by + 1
         whole, i = i, self._hoisted(i) if self.branching else i
         checks = []
-        if i.low < 0:  # as an unsigned number it is beyond every span
+        if i.low < 0:  # as an unsigned number, a negative index exceeds every span
             checks.append(f"u32({render(i)}) < {span}u" if i.high >= span else f"{render(i)} >= 0")
         elif i.high >= span:
             checks.append(f"{render(i)} < {span}")

@@ -29,8 +29,8 @@ from .precedence import Precedence
 from .products import Product
 from .tiles import tile_of
 
-LITTLE = 1 << 20  # elements that are kept alive for a kernel that is delayed
-LARGE = 1 << 20  # elements of maps that share a dispatch if they have the same operands
+LITTLE = 1 << 20  # the most elements to keep alive for a delayed kernel
+LARGE = 1 << 20  # the least elements of maps that share a dispatch because they have the same operands
 MOST_BESIDE = 64 << 20  # bytes that two calls of a level may always allocate
 PATIENCE = 4  # levels by which a kernel may be delayed to share a dispatch
 
@@ -39,8 +39,8 @@ PATIENCE = 4  # levels by which a kernel may be delayed to share a dispatch
 class Schedule:
     """The order of kernels; see the module.
 
-    in_place: id of root -> the input, or the temporary, that it overwrites. after: id of group -> ids of groups that must
-    run before.
+    in_place: id of a root -> the input or the temporary that it overwrites. after: id of a group -> ids of groups that must
+    run before it.
     """
 
     graph: Graph
@@ -49,7 +49,7 @@ class Schedule:
     in_place: dict[int, Node] = field(default_factory=dict)
     after: dict[int, set[int]] = field(default_factory=dict)
     ordered: list[Group] = field(default_factory=list)
-    _reads: dict[int, list[tuple[int, Index]]] = field(default_factory=dict)  # of groups, while they stay as they are
+    _reads: dict[int, list[tuple[int, Index]]] = field(default_factory=dict)  # valid until groups change
 
     def run(self) -> None:
         self._link()
@@ -90,8 +90,8 @@ class Schedule:
             taken.add(id(old))
 
     def _may_overwrite(self, group: Group, root: Node, old: Node) -> bool:
-        """Whether a kernel may write `root` over `old`: they have the same elements, and it reads each of them only where it
-        writes it. In a row kernel one thread writes a row's scalar, after it has read the row. Only one vector may be written in place;
+        """Whether a kernel may write `root` over `old`: they have the same number of elements, and the kernel reads each element of `old` only
+        where it writes it. In a row kernel, one thread writes a row's scalar after reading the row. Only one vector may be written in place;
         it is written last, each element by the thread that has read it.
         """
         if root.size != old.size or root.dtype is not old.dtype:
@@ -112,8 +112,8 @@ class Schedule:
         return {id(behind_reshapes(x)) for x in call.inputs}
 
     def _overwrite_temporaries(self) -> None:
-        """A temporary reuses the memory of another if its kernel is the last reader of that one. Not in an epilogue: loads would have to wait for
-        stores, because the compiler must not reorder them.
+        """A temporary reuses the memory of another one if its kernel is that one's last reader. Not in an epilogue: there the compiler must not
+        reorder loads and stores, so loads would wait for stores.
         """
         outputs = {id(o) for o in self.outputs}
         last = {key: group for group in self.ordered for key in self.fuser.buffers_read(group)}
@@ -131,8 +131,8 @@ class Schedule:
     # -- horizontal fusion
 
     def _share_dispatches(self) -> None:
-        """Maps whose results no kernel reads (optimizer updates) share as few dispatches as the binding limit allows. So do rows whose results
-        no kernel reads and that read little memory, and independent rows of one level.
+        """Maps whose results no kernel reads (optimizer updates) share as few dispatches as the binding limit allows. So do row kernels
+        whose results no kernel reads and that read little memory, and independent row kernels of the same level.
         """
         self._share(self._buckets(self._sinks("map")))
         self._share(self._buckets_alike([g for g in self._sinks("row") if self._reads_little(g)]))
@@ -145,12 +145,12 @@ class Schedule:
             self._share(self._maps_together())
 
     def _shareable(self) -> list[Group]:
-        """Groups that may be part of a kernel whose workgroups take different branches."""
+        """Groups that may be part of a kernel in which workgroups take different branches."""
         target = self.fuser.target
         return [g for g in self.fuser.groups.values() if target.takes_branches(hint(max(g.size, g.outer * g.inner)))]
 
     def _casts_of_inputs(self) -> list[Group]:
-        """Casts of weights to halves, for matrix units: all of them could run first."""
+        """Casts of weights to halves, for matrix units. They depend on inputs only, so all of them can run first."""
         if not matrix_units.takes_halves(self.fuser.target):
             return []
         maps = [g for g in self._shareable() if g.archetype == "map" and not g.parts and len(g.roots) == 1]
@@ -160,7 +160,7 @@ class Schedule:
         return all(isinstance(n.primitive, Placeholder) for n in self.fuser.buffers_read(group).values())
 
     def _products_together(self) -> list[list[Group]]:
-        """Sets of matrix multiplications of one level that take less time in one dispatch than one after another."""
+        """Sets of matrix multiplications of the same level that take less time in one dispatch than in several."""
         level, target = self._levels(), self.fuser.target
         beside: dict[tuple[int, DType], list[tuple[Product, Group]]] = {}
         for group in self.fuser.groups.values():
@@ -184,8 +184,8 @@ class Schedule:
         return found
 
     def _take_turns(self) -> None:
-        """If two calls could share a dispatch, but their results are a third or more of all temporaries, the smaller one
-        waits until the other's result has been read: then the Winograd points of both gradients of a convolution can use the same memory.
+        """If two calls could share a dispatch, but their results are at least a third of all temporaries, the smaller one runs after
+        all readers of the other's result. Then the Winograd points of both gradients of a convolution can use the same memory.
         """
         groups = self.fuser.groups.values()
         total = sum(map(_nbytes, groups))
@@ -202,7 +202,7 @@ class Schedule:
                 self.after[id(second)] = before
 
     def _calls_together(self) -> list[list[Group]]:
-        """Pairs of calls of one primitive and level that may share a dispatch, in which each binds its own operands."""
+        """Pairs of calls of the same primitive and level that may share a dispatch, in which each binds its own operands."""
         limit = self.fuser.limit
         return [
             [a, b]
@@ -211,7 +211,7 @@ class Schedule:
         ]
 
     def _calls_alike(self, groups: Iterable[Group]) -> list[list[Group]]:
-        """Pairs of calls of one primitive and level that may have one kernel."""
+        """Pairs of calls of the same primitive and level that may be one kernel."""
         level = self._levels()
         alike: dict[tuple[int, type[Primitive]], list[Group]] = {}
         for group in groups:
@@ -222,8 +222,8 @@ class Schedule:
         return [calls[k : k + 2] for calls in alike.values() for k in range(0, len(calls) - 1, 2)]
 
     def _maps_together(self) -> list[list[Group]]:
-        """Pairs of large maps of one level and size with the same operands, such as the gradients of two norms whose sum was used; only on
-        large GPUs, where a gain was measured.
+        """Pairs of large maps of the same level and size with a common operand, such as the gradients of two norms whose sum was used. Only
+        on large GPUs, where a gain was measured.
         """
         if not self.fuser.target.traits.winograd:
             return []
@@ -258,19 +258,19 @@ class Schedule:
         waits: dict[int, set[int]] = {}
         for key, before in self.after.items():
             waits.setdefault(id(by_id[key]), set()).update(id(by_id[k]) for k in before)
-        if circle(waits):  # dispatches that share would wait for each other
+        if circle(waits):  # the shared dispatches would wait for each other
             return
         self.after = waits
         self.fuser.groups = {id(g): g for g in by_id.values()}
         self.fuser.producer |= {id(root): bucket for bucket in shared.values() for root in bucket.roots}
 
     def _reads_little(self, group: Group) -> bool:
-        """Whether running it later keeps little memory alive."""
+        """Whether delaying a group keeps little memory alive."""
         read = self.fuser.buffers_read(group).values()
         return hint(sum(n.size for n in read if not isinstance(n.primitive, Placeholder))) <= LITTLE
 
     def _buckets_alike(self, groups: list[Group], by_level: bool = False) -> list[list[Group]]:
-        """Sets of row groups with equally many threads, which may share workgroup memory; by_level: only groups that may run
+        """Sets of row groups with the same number of threads, which may share workgroup memory. by_level: only groups that may run
         at the same time.
         """
         at = self._meeting_levels(groups) if by_level else {}
@@ -281,8 +281,8 @@ class Schedule:
         return [bucket for groups in alike.values() for bucket in self._buckets(groups)]
 
     def _meeting_levels(self, groups: list[Group]) -> dict[int, int]:
-        """The level at which each group runs: one that can wait, because its readers run later, may be delayed to the level of another with as
-        many threads that cannot.
+        """The level at which each group runs. A group whose readers run later may be delayed to the level of a group with the same number
+        of threads that cannot be delayed.
         """
         level = self._levels()
         latest: dict[int, int] = {}
@@ -311,7 +311,7 @@ class Schedule:
         return [g for g in self._shareable() if g.archetype == archetype and all(id(r) in unread for r in g.roots)]
 
     def _buckets(self, sinks: list[Group]) -> list[list[Group]]:
-        """Sets that fit into one kernel, by first fit, the largest group first."""
+        """Sets of groups that fit into one kernel each, by first fit, the largest group first."""
         buckets: list[_Bucket] = []
         for group in sorted(sinks, key=lambda g: -hint(g.size)):
             use = self._bucket_of(group)
@@ -324,7 +324,7 @@ class Schedule:
         return [bucket.groups for bucket in buckets if len(bucket.groups) > 1]
 
     def _bucket_of(self, group: Group) -> _Bucket:
-        """A set with this group alone."""
+        """A set of this group only."""
         writes = {id(self.in_place.get(id(r), r)) for r in group.roots}
         return _Bucket([group], set(self.fuser.buffers_read(group)), writes)
 
@@ -359,7 +359,7 @@ class _Bucket:
     writes: set[int]
 
     def takes(self, other: _Bucket, limit: int) -> bool:
-        """Whether a group can be added: together they stay within the binding limit, and none reads what another writes."""
+        """Whether a group can be added: together they stay within the binding limit, and none reads a buffer that another writes."""
         if len(self.reads | self.writes | other.reads | other.writes) > limit:
             return False
         return self.reads.isdisjoint(other.writes) and other.reads.isdisjoint(self.writes)
@@ -372,7 +372,7 @@ class _Bucket:
 
 @dataclass
 class _Products:
-    """Matrix multiplications for one kernel, in the order of uses.groups, and their tiles."""
+    """Matrix multiplications for one kernel, and their tiles, in the order of uses.groups."""
 
     uses: _Bucket
     products: list[Product]
@@ -384,7 +384,7 @@ class _Products:
         self.chosen = chosen
 
     def groups(self) -> list[Group]:
-        """In the order in which they start, each with its tile."""
+        """The groups in the order in which they start, each with its tile."""
         left = list(zip(self.products, self.uses.groups, strict=True))
         found: list[Group] = []
         for product, tile in self.chosen:
@@ -401,7 +401,7 @@ def _nbytes(group: Group) -> int:
 
 
 def _together(bucket: list[Group]) -> Group:
-    """One group of independent maps, or rows."""
+    """The group of several independent maps or rows."""
     roots, reduces = [n for g in bucket for n in g.roots], [n for g in bucket for n in g.reduces]
     return Group(bucket[0].archetype, roots, reduces, size=sum(g.size for g in bucket), parts=bucket)
 

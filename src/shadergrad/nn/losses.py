@@ -26,7 +26,7 @@ class _Loss(Module):
 
 
 class _Weighted(_Loss):
-    """Base of those with a weight, which is a buffer."""
+    """Base class of losses with a weight, which is a buffer."""
 
     weight: Tensor | None
 
@@ -37,7 +37,7 @@ class _Weighted(_Loss):
 
 
 class MSELoss(_Loss):
-    """(input - target)^2, of two tensors of one shape.
+    """(input - target)^2, for two tensors of the same shape.
 
     reduction: 'mean' and 'sum' give (), 'none' the shape of input. Raises ShapeError if the shapes differ (PyTorch
     broadcasts, with a warning), ReductionError for another reduction.
@@ -51,7 +51,7 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|input - target|, of two tensors of one shape. reduction and errors as in MSELoss.
+    """|input - target|, for two tensors of the same shape. reduction and errors as in MSELoss.
 
     >>> nn.L1Loss()(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]))
     tensor(1.)
@@ -64,7 +64,8 @@ class L1Loss(_Loss):
 class SmoothL1Loss(_Loss):
     """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (Girshick, 2015).
 
-    input and target of one shape. reduction and errors as in MSELoss; ArgumentError for a negative beta, at the call.
+    input and target have the same shape. reduction and errors as in MSELoss; the call raises ArgumentError for a
+    negative beta.
 
     >>> nn.SmoothL1Loss(reduction="none")(sg.tensor([0.0, 0.0]), sg.tensor([1.0, 3.0]))
     tensor([0.5, 2.5])
@@ -82,8 +83,8 @@ class SmoothL1Loss(_Loss):
 class HuberLoss(_Loss):
     """d^2 / 2 where d = |input - target| <= delta, else delta (d - delta / 2) (Huber, 1964).
 
-    input and target of one shape. reduction and errors as in MSELoss; ArgumentError for a delta that is not positive,
-    at the call.
+    input and target have the same shape. reduction and errors as in MSELoss; the call raises ArgumentError for a delta
+    that is not positive.
 
     >>> nn.HuberLoss(reduction="none", delta=2.0)(sg.tensor([0.0, 0.0]), sg.tensor([1.0, 3.0]))
     tensor([0.5, 4. ])
@@ -100,15 +101,15 @@ class HuberLoss(_Loss):
 class CrossEntropyLoss(_Weighted):
     """The negative log-probability of the target class, from logits of any size.
 
-    input (N, C), (C,) or (N, C, d1, ...). target: class indices, integers, shape of input without C; or probabilities
-    of the classes, floating, shape of input. weight (C,), a buffer: of each class; the mean is divided by the weights
-    of the targets.
+    input (N, C), (C,) or (N, C, d1, ...). target: class indices, integers with the shape of input without C; or class
+    probabilities, floating with the shape of input. weight (C,), a buffer: a factor for each class; the mean divides by
+    the sum of the targets' weights.
 
-    Positions where the target is ignore_index do not count. label_smoothing: the share of every target that is spread
+    Positions whose target is ignore_index do not count. label_smoothing: the share of each target that is distributed
     evenly over the classes (Szegedy et al., 2015). reduction: 'mean' and 'sum' give (), 'none' the shape of the
     indices.
     Raises ShapeError and DTypeError if target or weight do not fit, ArgumentError for a label_smoothing outside
-    [0, 1]. An index out of range raises IndexRangeError on the cpu device; for webgpu see docs/from-pytorch.md.
+    [0, 1]. An index out of range raises IndexRangeError: at once on cpu, at the next read on webgpu.
 
     >>> nn.CrossEntropyLoss()(sg.zeros(2, 4), sg.tensor([0, 3]))  # log(4)
     tensor(1.3863)
@@ -157,11 +158,11 @@ class NLLLoss(_Weighted):
 
 
 class BCELoss(_Weighted):
-    """-(t log(x) + (1 - t) log(1 - x)) of probabilities x and targets t of one shape, the logarithms not below -100.
+    """-(t log(x) + (1 - t) log(1 - x)) for probabilities x and targets t of the same shape, each logarithm at least -100.
 
-    weight, a buffer: of each element. reduction as in MSELoss. Where a logarithm is cut its gradient is 0; PyTorch's is
-    up to 1e12. BCEWithLogitsLoss has neither. Raises ShapeError if the shapes differ. Input outside [0, 1] does not
-    raise.
+    weight, a buffer: a factor for each element. reduction as in MSELoss. Where a logarithm is limited, its gradient is 0
+    (PyTorch's is up to 1e12). BCEWithLogitsLoss needs no limit. Raises ShapeError if the shapes differ. An input outside
+    [0, 1] raises IndexRangeError: at once on cpu, at the next read on webgpu.
 
     >>> nn.BCELoss()(sg.tensor([0.5, 1.0]), sg.tensor([1.0, 1.0]))  # log(2) / 2
     tensor(0.3466)
@@ -174,8 +175,8 @@ class BCELoss(_Weighted):
 class BCEWithLogitsLoss(_Weighted):
     """BCELoss of sigmoid(input), for logits of any size.
 
-    input and target of one shape. weight, a buffer: of each element. pos_weight, a buffer: scales the part of target 1.
-    reduction as in MSELoss. Raises ShapeError if the shapes differ.
+    input and target have the same shape. weight, a buffer: a factor for each element. pos_weight, a buffer: a factor for
+    the term of target 1. reduction as in MSELoss. Raises ShapeError if the shapes differ.
 
     >>> nn.BCEWithLogitsLoss()(sg.tensor([0.0, 100.0]), sg.tensor([1.0, 1.0]))  # log(2) / 2
     tensor(0.3466)
@@ -197,10 +198,10 @@ class BCEWithLogitsLoss(_Weighted):
 
 
 class KLDivLoss(_Loss):
-    """target (log(target) - input): input holds log-probabilities, target probabilities, or with log_target logarithms.
+    """target (log(target) - input): input holds log-probabilities, target probabilities, or with log_target their logarithms.
 
-    reduction: 'batchmean' divides the sum by the size of axis 0, which is the divergence (Kullback and Leibler, 1951);
-    'mean' by all elements, with a warning; or 'sum', 'none'.
+    reduction: 'batchmean' divides the sum by the size of axis 0, which gives the divergence (Kullback and Leibler, 1951);
+    'mean' divides it by the number of elements, with a warning; or 'sum', 'none'.
 
     >>> loss = nn.KLDivLoss(reduction="batchmean")
     >>> loss(sg.tensor([[0.5, 0.5]]).log(), sg.tensor([[1.0, 0.0]]))  # log(2)
@@ -217,10 +218,10 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """exp(input) - target input, of the logarithm of a Poisson rate.
+    """exp(input) - target input, where input is the logarithm of a Poisson rate.
 
-    Without log_input, of the rate itself: input - target log(input + eps).
-    full: adds target log(target) - target + log(2 pi target) / 2 where target is above 1, Stirling's term.
+    Without log_input, input is the rate itself: input - target log(input + eps).
+    full: adds Stirling's term, target log(target) - target + log(2 pi target) / 2, where target is above 1.
     reduction as in MSELoss.
 
     >>> nn.PoissonNLLLoss()(sg.tensor([0.0, 0.0]), sg.tensor([1.0, 3.0]))
@@ -241,11 +242,11 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """(log(var) + (input - target)^2 / var) / 2 of a normal distribution's mean and variance (Nix and Weigend, 1994).
+    """(log(var) + (input - target)^2 / var) / 2 for a normal distribution's mean and variance (Nix and Weigend, 1994).
 
-    input, target and var of one shape, or var without the last axis, or with 1 in one axis. var is taken as at least eps,
-    without a gradient through that limit; a negative one does not raise, as it does in PyTorch. full: adds log(2 pi) /
-    2. reduction as in MSELoss. Raises ShapeError if var does not fit.
+    input and target have the same shape; var has it too, or lacks the last axis, or has size 1 in one axis. var is limited
+    to at least eps, and the gradient ignores this limit. A negative var raises no error (PyTorch raises). full: adds
+    log(2 pi) / 2. reduction as in MSELoss. Raises ShapeError if var does not fit.
 
     >>> nn.GaussianNLLLoss()(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 4.0]), sg.tensor([1.0, 1.0]))
     tensor(1.)
@@ -297,8 +298,8 @@ class CosineEmbeddingLoss(_Margin):
 class MarginRankingLoss(_Margin):
     """max(0, -target (input1 - input2) + margin): input1 should be larger where target is 1, smaller where it is -1.
 
-    Three tensors of as many axes, which broadcast. reduction as in MSELoss. Raises ShapeError for other numbers of
-    axes.
+    The three tensors have the same number of axes, and broadcast. reduction as in MSELoss. Raises ShapeError for
+    different numbers of axes.
 
     >>> loss = nn.MarginRankingLoss(margin=1.0, reduction="none")
     >>> loss(sg.tensor([3.0, 3.0]), sg.tensor([1.0, 1.0]), sg.tensor([1, -1]))
@@ -310,7 +311,7 @@ class MarginRankingLoss(_Margin):
 
 
 class HingeEmbeddingLoss(_Margin):
-    """The input where target is 1, max(0, margin - input) where it is -1; two tensors of one shape.
+    """The input where target is 1, max(0, margin - input) where it is -1; for two tensors of the same shape.
 
     reduction as in MSELoss.
 
@@ -329,8 +330,9 @@ class HingeEmbeddingLoss(_Margin):
 class TripletMarginLoss(_Margin):
     """max(0, |anchor - positive| - |anchor - negative| + margin); three tensors (N, D) or (D,) (Balntas et al., 2016).
 
-    The distances are pairwise_distance with p and eps. swap: |positive - negative| instead of the last one where it is
-    less. reduction as in MSELoss, 'none' gives (N,) or (). Raises ArgumentError for a margin that is not positive.
+    Distances are computed by pairwise_distance with p and eps. swap: the distance |positive - negative| replaces
+    |anchor - negative| where it is smaller. reduction as in MSELoss, 'none' gives (N,) or (). Raises ArgumentError for a
+    margin that is not positive.
 
     >>> nn.TripletMarginLoss()(sg.tensor([[0.0]]), sg.tensor([[3.0]]), sg.tensor([[2.0]]))
     tensor(2.)
@@ -353,7 +355,7 @@ class TripletMarginLoss(_Margin):
 
 
 class TripletMarginWithDistanceLoss(_Margin):
-    """TripletMarginLoss of any distance: a function of two tensors (N, D), by default pairwise_distance.
+    """TripletMarginLoss with any distance function of two tensors (N, D), by default pairwise_distance.
 
     >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1))
     >>> loss(sg.tensor([[0.0, 0.0]]), sg.tensor([[3.0, 1.0]]), sg.tensor([[2.0, 0.0]]))
@@ -388,7 +390,7 @@ class TripletMarginWithDistanceLoss(_Margin):
 class CosineSimilarity(Module):
     """The cosine of the angle between x1 and x2 along axis dim: x1 . x2 / (max(|x1|, eps) max(|x2|, eps)).
 
-    The inputs broadcast; the result is without the axis. Raises ShapeError if they do not.
+    The inputs broadcast; the result lacks the axis. Raises ShapeError if they do not broadcast.
 
     >>> nn.CosineSimilarity()(sg.tensor([[1.0, 0.0], [1.0, 0.0]]), sg.tensor([[0.0, 2.0], [3.0, 0.0]]))
     tensor([0., 1.])

@@ -23,22 +23,22 @@ __all__ = ["MultiheadAttention"]
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear; PyTorch's name of the output projection, so that models print alike."""
+    """A Linear with PyTorch's class name for the output projection, so that models print as in PyTorch."""
 
 
 class MultiheadAttention(Module):
-    """softmax(q k^T / sqrt(d)) v for num_heads parts of the embedding, with linear maps before and after.
+    """softmax(q k^T / sqrt(d)) v for each of num_heads parts of the embedding, with linear maps before and after.
 
     Vaswani et al., 2017, section 3.2.2. Shapes: query (L, N, E), key (S, N, kdim), value (S, N, vdim) give (L, N, E); N
-    first with batch_first, left out for one sample. The second result, with need_weights, is the attention (N, L, S),
+    is first with batch_first, absent for one sample. With need_weights, the second result is the attention weights, (N, L, S)
     averaged over heads, or (N, heads, L, S). key_padding_mask (N, S) and attn_mask (L, S) or (N heads, L, S): bools,
-    true where attention is NOT allowed, or numbers that are added. A row that may see nothing gives NaN with
-    need_weights and 0 without, as in PyTorch.
+    true where attention is NOT allowed, or numbers that are added to the scores. A row without allowed positions gives NaN
+    with need_weights and 0 without, as in PyTorch.
 
-    in_proj_weight (3 E, E), or q_proj_weight (E, E), k_proj_weight (E, kdim) and v_proj_weight (E, vdim) where the
-    sizes differ, start by xavier_uniform_; in_proj_bias (3 E,) and out_proj.bias (E,) as zeros, out_proj.weight (E, E)
-    as Linear's. add_bias_kv: one more key and value that are learned, bias_k and bias_v (1, 1, E). add_zero_attn: one
-    more of zeros. dropout: of the attention, while training.
+    xavier_uniform_ initializes in_proj_weight (3 E, E), or, if the sizes differ, q_proj_weight (E, E), k_proj_weight
+    (E, kdim) and v_proj_weight (E, vdim). in_proj_bias (3 E,) and out_proj.bias (E,) start as zeros, out_proj.weight (E, E)
+    as in Linear. add_bias_kv: appends a learned key and value, bias_k and bias_v (1, 1, E). add_zero_attn: appends a key and
+    a value of zeros. dropout: of the attention weights, in training.
     Raises ArgumentError if num_heads does not divide embed_dim, ShapeError if inputs or masks do not fit,
     DTypeError for masks of integers.
 
@@ -127,11 +127,11 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """query, key and value to (output, weights or None); see the class for shapes and masks.
+        """Returns (output, weights or None); see the class for shapes and masks.
 
-        is_causal promises that attn_mask is the causal one. Where that is None, is_causal takes its place, but only
-        without need_weights, key_padding_mask, add_bias_kv and add_zero_attn: else ShapeError. PyTorch always wants the
-        mask.
+        is_causal states that attn_mask is the causal mask. With attn_mask=None, is_causal replaces the mask, but only
+        without need_weights, key_padding_mask, add_bias_kv and add_zero_attn: otherwise it raises ShapeError. PyTorch
+        always requires the mask.
         """
         batched = self._check(query, key, value, key_padding_mask, attn_mask)
         others = need_weights or key_padding_mask is not None or self.bias_k is not None or self.add_zero_attn
@@ -150,13 +150,13 @@ class MultiheadAttention(Module):
         q, k, v = (_heads(x, batched, self.batch_first, self.num_heads) for x in (q, k, v))
         extended = self.bias_k is not None or self.add_zero_attn
         causal = is_causal and not need_weights and key_padding_mask is None and not extended
-        if causal:  # the mask that is promised to be causal is not read
+        if causal:  # is_causal states the mask's values, so the mask is not read
             _check_mask(q, k, attn_mask)
             attn_mask = None
         mask = self._mask(q, k, key_padding_mask, attn_mask, batched)
         source = k.shape[2]
         k, v = self._extended(k, self.bias_k), self._extended(v, self.bias_v)
-        if mask is not None and k.shape[2] > source:  # what was added may always be seen
+        if mask is not None and k.shape[2] > source:  # attention to appended keys is always allowed
             mask = mask.pad((0, k.shape[2] - source))
         shares = None
         if need_weights:
@@ -174,7 +174,7 @@ class MultiheadAttention(Module):
         return (result if self.batch_first else result.transpose(0, 1)), shares
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None) -> bool:
-        """Whether there is a batch axis; raises where shapes do not fit."""
+        """Whether there is a batch axis. Raises ShapeError if shapes do not fit."""
         rank = query.ndim
         if rank not in (2, 3):
             raise ShapeError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
@@ -204,7 +204,7 @@ class MultiheadAttention(Module):
         return rank == 3
 
     def _extended(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """Keys or values (N, heads, S, d) with a learned row and a row of zeros after them, where asked for."""
+        """Keys or values (N, heads, S, d), followed by the learned row and the row of zeros, if enabled."""
         n, heads, _, d = x.shape
         if bias is not None:
             x = cat([x, bias.reshape(1, heads, 1, d).expand(n, heads, 1, d)], 2)
@@ -213,7 +213,7 @@ class MultiheadAttention(Module):
         return x
 
     def _mask(self, q: Tensor, k: Tensor, padding: Tensor | None, mask: Tensor | None, batched: bool) -> Tensor | None:
-        """What is added to the scores (N, heads, L, S)."""
+        """The mask that is added to the scores (N, heads, L, S)."""
         n, heads, length, _ = q.shape
         source = k.shape[2]
         result = None
@@ -233,7 +233,7 @@ class MultiheadAttention(Module):
 
 
 def additive(mask: Tensor, name: str, dtype: DType) -> Tensor:
-    """A mask that is added: 0 where attention is allowed, -inf where it is not."""
+    """The mask as numbers to add: 0 where attention is allowed, -inf where it is not."""
     if mask.dtype is bool_:
         return where(mask, -math.inf, 0.0).to(dtype=dtype)
     if not mask.is_floating_point():
@@ -242,7 +242,7 @@ def additive(mask: Tensor, name: str, dtype: DType) -> Tensor:
 
 
 def _check_mask(q: Tensor, k: Tensor, mask: Tensor | None) -> None:
-    """Raises where an attn_mask does not fit queries and keys of heads."""
+    """Raises if an attn_mask does not fit the heads' queries and keys."""
     if mask is None:
         return
     (n, heads, length, _), source = q.shape, k.shape[2]
@@ -261,8 +261,8 @@ def _projected(
     v_weight: Tensor | None,
     bias: Tensor | None,
 ) -> tuple[Tensor, ...]:
-    """Queries, keys and values for all heads together. weight: of all three, or None where each has one of its own."""
-    if weight is not None and query is key and key is value:  # one product instead of three
+    """Queries, keys and values for all heads together. weight: that of all three, or None if each has its own."""
+    if weight is not None and query is key and key is value:  # one matrix product instead of three
         return F.linear(query, weight, bias).chunk(3, -1)
     weights = (q_weight, k_weight, v_weight) if weight is None else weight.chunk(3)
     biases = (None,) * 3 if bias is None else bias.chunk(3)
@@ -295,9 +295,9 @@ def _attended(
     is_causal: bool,
     composed_alone: bool,
 ) -> Tensor:
-    """What the output projection takes, (N, L, E), of the common case: no dropout, no weights asked for, nothing padded or added.
+    """The input of the output projection, (N, L, E), in the common case: no dropout, no need_weights, no padding and nothing appended.
 
-    composed_alone: `ways.composed_alone`, on which the attention hangs.
+    composed_alone: `ways.composed_alone`, on which the attention depends.
     """
     batched = query.ndim == 3
     q, k, v = _projected(query, key, value, weight, q_weight, k_weight, v_weight, bias)

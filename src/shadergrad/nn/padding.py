@@ -1,4 +1,4 @@
-"""Padding as modules: amounts (before, after) for every padded axis, from the last one backwards, or one for all sides."""
+"""Padding as modules. The amounts are pairs (before, after) for each padded axis, the last axis first, or one number for all sides."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = [
 
 
 class _Told(NamedTuple):
-    """A family of paddings as its members' docstrings tell it."""
+    """The parts of the docstrings that differ between families of paddings."""
 
     does: str  # to {axes}
-    padded: str  # [1, 2, 3] by one on each side
+    padded: str  # the example's result: [1, 2, 3] padded by one on each side
     arguments: str = "1"
-    refuses: str = ""  # beside another number of amounts
+    refuses: str = ""  # errors, besides the one for another number of amounts
 
 
 _SHAPES = ", ShapeError at the call for other axes"
@@ -46,7 +46,7 @@ _TOLD = {
 
 
 def _docstring(name: str, rank: int) -> str:
-    """Of the member of a family of _TOLD that pads `rank` axes."""
+    """The docstring of a class: a family of _TOLD with the number of padded axes."""
     told = _TOLD[name.removesuffix(f"{rank}d")]
     does = told.does.format(axes=("the last axis", "the last two axes", "the last three axes")[rank - 1])
     example = (
@@ -64,7 +64,7 @@ Raises ArgumentError for another number of amounts{told.refuses}.
 
 
 class _Padding(Module):
-    """Base: `rank` axes are padded, by `mode`. Inputs (N, C, ...) or (C, ...), for the constant mode of any shape."""
+    """Base class: pads `rank` axes in a `mode`. Inputs are (N, C, ...) or (C, ...), in constant mode of any shape."""
 
     rank: ClassVar[int] = 0
     mode: ClassVar[str] = "constant"
@@ -73,7 +73,7 @@ class _Padding(Module):
         super().__init_subclass__(**others)
         if rank:
             cls.rank, cls.mode = rank, mode or cls.mode
-            if cls.__module__ == __name__:  # a user's class keeps the docstring that it has
+            if cls.__module__ == __name__:  # a user's class keeps its own docstring
                 cls.__doc__ = _docstring(cls.__name__, rank)
 
     def __init__(self, padding: int | tuple[int, ...]) -> None:

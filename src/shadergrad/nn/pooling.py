@@ -21,7 +21,7 @@ __all__ = [
 
 
 class _MaxPool(_Applied):
-    """Base; `function` is F.max_pool1d or one of its relatives."""
+    """Base class of max pooling; `function` is F.max_pool1d, F.max_pool2d or F.max_pool3d."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class _MaxPool(_Applied):
 
 
 class MaxPool1d(_MaxPool, function=F.max_pool1d):
-    """The largest of every window of the last axis: (N, C, L) or (C, L) to (N, C, L') or (C, L').
+    """The maximum of each window of the last axis: (N, C, L) or (C, L) to (N, C, L') or (C, L').
 
-    L' = floor((L + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1, with ceil_mode rounded up; stride is
-    kernel_size by default. return_indices: gives (values, positions in L, int32). The gradient goes to the first of
-    equals.
-    Raises at the call ArgumentError for sizes out of range and a padding above half of kernel_size, ShapeError for an
+    L' = floor((L + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1, or with ceil_mode rounded up; stride is
+    kernel_size by default. return_indices: returns (values, positions in L as int32). Of equal maxima, the first gets the
+    gradient.
+    The call raises ArgumentError for sizes out of range and a padding above half of kernel_size, ShapeError for an
     input smaller than the window.
 
     >>> nn.MaxPool1d(2)(sg.tensor([[1.0, 5.0, 2.0, 3.0, 9.0]]))
@@ -64,10 +64,10 @@ class MaxPool1d(_MaxPool, function=F.max_pool1d):
 
 
 class MaxPool2d(_MaxPool, function=F.max_pool2d):
-    """The largest of every window: (N, C, H, W) or (C, H, W) to (N, C, H', W') or (C, H', W').
+    """The maximum of each window: (N, C, H, W) or (C, H, W) to (N, C, H', W') or (C, H', W').
 
-    A number for both axes or one for each. return_indices: gives (values, positions in the plane, row by row, int32).
-    Sizes, arguments and errors as in MaxPool1d.
+    Sizes are a number for both axes, or one for each. return_indices: returns (values, row-major positions in the plane as
+    int32). Result sizes, arguments and errors as in MaxPool1d.
 
     >>> nn.MaxPool2d(2)(sg.arange(16.0).reshape(1, 4, 4))
     tensor([[[ 5.,  7.],
@@ -76,7 +76,7 @@ class MaxPool2d(_MaxPool, function=F.max_pool2d):
 
 
 class MaxPool3d(_MaxPool, function=F.max_pool3d):
-    """The largest of every window: (N, C, D, H, W) or (C, D, H, W) to (N, C, D', H', W') or (C, D', H', W').
+    """The maximum of each window: (N, C, D, H, W) or (C, D, H, W) to (N, C, D', H', W') or (C, D', H', W').
 
     Sizes, arguments and errors as in MaxPool1d.
 
@@ -86,7 +86,7 @@ class MaxPool3d(_MaxPool, function=F.max_pool3d):
 
 
 class _AvgPool(_Applied):
-    """Base; `function` is F.avg_pool1d or one of its relatives."""
+    """Base class of mean pooling; `function` is F.avg_pool1d, F.avg_pool2d or F.avg_pool3d."""
 
     def __init__(
         self,
@@ -111,10 +111,10 @@ class _AvgPool(_Applied):
 
 
 class AvgPool1d(_AvgPool, function=F.avg_pool1d):
-    """The mean of every window of the last axis: (N, C, L) or (C, L) to (N, C, L') or (C, L').
+    """The mean of each window of the last axis: (N, C, L) or (C, L) to (N, C, L') or (C, L').
 
-    L' = floor((L + 2 padding - kernel_size) / stride) + 1, with ceil_mode rounded up; stride is kernel_size by default.
-    count_include_pad: the zeros of the padding count in the mean. Raises at the call ArgumentError for sizes out of
+    L' = floor((L + 2 padding - kernel_size) / stride) + 1, or with ceil_mode rounded up; stride is kernel_size by default.
+    count_include_pad: the mean includes the zeros of the padding. The call raises ArgumentError for sizes out of
     range and a padding above half of kernel_size, ShapeError for an input smaller than the window.
 
     >>> nn.AvgPool1d(2)(sg.tensor([[1.0, 5.0, 2.0, 3.0, 9.0]]))
@@ -130,12 +130,12 @@ class AvgPool1d(_AvgPool, function=F.avg_pool1d):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
-        for name in ("kernel_size", "stride", "padding"):  # PyTorch keeps tuples, of this one alone
+        for name in ("kernel_size", "stride", "padding"):  # PyTorch keeps tuples, in this class only
             setattr(self, name, per_axis("AvgPool1d", name, getattr(self, name), 1))
 
 
 class _Divided(_AvgPool):
-    """Those that can divide by another number than the window's size."""
+    """Mean pooling that can divide by another number than the window's size."""
 
     def __init__(
         self,
@@ -162,10 +162,10 @@ class _Divided(_AvgPool):
 
 
 class AvgPool2d(_Divided, function=F.avg_pool2d):
-    """The mean of every window: (N, C, H, W) or (C, H, W) to (N, C, H', W') or (C, H', W').
+    """The mean of each window: (N, C, H, W) or (C, H, W) to (N, C, H', W') or (C, H', W').
 
-    A number for both axes or one for each. divisor_override: what the sums are divided by instead of the window's size.
-    Sizes, other arguments and errors as in AvgPool1d.
+    Sizes are a number for both axes, or one for each. divisor_override: the divisor of the sums, instead of the window's size.
+    Result sizes, other arguments and errors as in AvgPool1d.
 
     >>> nn.AvgPool2d(2)(sg.arange(16.0).reshape(1, 4, 4))
     tensor([[[ 2.5,  4.5],
@@ -174,7 +174,7 @@ class AvgPool2d(_Divided, function=F.avg_pool2d):
 
 
 class AvgPool3d(_Divided, function=F.avg_pool3d):
-    """The mean of every window: (N, C, D, H, W) or (C, D, H, W) to (N, C, D', H', W') or (C, D', H', W').
+    """The mean of each window: (N, C, D, H, W) or (C, D, H, W) to (N, C, D', H', W') or (C, D', H', W').
 
     Sizes, arguments and errors as in AvgPool2d.
 
@@ -184,7 +184,7 @@ class AvgPool3d(_Divided, function=F.avg_pool3d):
 
 
 class _AdaptivePool(_Applied):
-    """Base; `function` is F.adaptive_avg_pool1d or one of its relatives."""
+    """Base class of adaptive pooling; `function` is F.adaptive_avg_pool1d or a similar function."""
 
     def __init__(self, output_size: Sizes) -> None:
         super().__init__()
@@ -198,10 +198,10 @@ class _AdaptivePool(_Applied):
 
 
 class AdaptiveAvgPool1d(_AdaptivePool, function=F.adaptive_avg_pool1d):
-    """Means of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or alike.
+    """The means of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or (C, output_size).
 
-    Window i goes from floor(i L / output_size) to ceil((i + 1) L / output_size); neighbours may overlap. None keeps L.
-    Raises at the call ShapeError for another number of axes, ArgumentError for a negative size.
+    Window i spans floor(i L / output_size) to ceil((i + 1) L / output_size); windows may overlap. None keeps L.
+    The call raises ShapeError for another number of axes, ArgumentError for a negative size.
 
     >>> nn.AdaptiveAvgPool1d(2)(sg.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]))
     tensor([[2., 4.]])
@@ -209,9 +209,9 @@ class AdaptiveAvgPool1d(_AdaptivePool, function=F.adaptive_avg_pool1d):
 
 
 class AdaptiveAvgPool2d(_AdaptivePool, function=F.adaptive_avg_pool2d):
-    """Means of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
+    """The means of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
 
-    N may be left out. output_size: a number for both axes or one for each, None to keep an axis. Windows and errors as
+    N is optional. output_size: a number for both axes, or one for each; None keeps an axis. Windows and errors as
     in AdaptiveAvgPool1d.
 
     >>> nn.AdaptiveAvgPool2d(1)(sg.arange(6.0).reshape(1, 2, 3))
@@ -220,9 +220,9 @@ class AdaptiveAvgPool2d(_AdaptivePool, function=F.adaptive_avg_pool2d):
 
 
 class AdaptiveAvgPool3d(_AdaptivePool, function=F.adaptive_avg_pool3d):
-    """Means of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
+    """The means of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
 
-    N may be left out. output_size: a number for all axes or one for each, None to keep an axis. Windows and errors as
+    N is optional. output_size: a number for all axes, or one for each; None keeps an axis. Windows and errors as
     in AdaptiveAvgPool1d.
 
     >>> nn.AdaptiveAvgPool3d((1, None, 2))(sg.ones(3, 4, 5, 6)).shape
@@ -231,7 +231,7 @@ class AdaptiveAvgPool3d(_AdaptivePool, function=F.adaptive_avg_pool3d):
 
 
 class _AdaptiveMaxPool(_AdaptivePool, function=F.adaptive_max_pool1d):
-    """Base; return_indices: gives where each was found, too."""
+    """Base class of adaptive max pooling; return_indices: returns (values, positions)."""
 
     def __init__(self, output_size: Sizes, return_indices: bool = False) -> None:
         super().__init__(output_size)
@@ -242,9 +242,9 @@ class _AdaptiveMaxPool(_AdaptivePool, function=F.adaptive_max_pool1d):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, function=F.adaptive_max_pool1d):
-    """The largest of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or alike.
+    """The maxima of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or (C, output_size).
 
-    Windows and errors as in AdaptiveAvgPool1d. return_indices: gives (values, positions, int32), as its relatives.
+    Windows and errors as in AdaptiveAvgPool1d. return_indices: returns (values, positions as int32).
 
     >>> nn.AdaptiveMaxPool1d(2)(sg.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]))
     tensor([[3., 5.]])
@@ -252,10 +252,10 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool, function=F.adaptive_max_pool1d):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, function=F.adaptive_max_pool2d):
-    """The largest of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
+    """The maxima of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
 
-    N may be left out. output_size: a number for both axes or one for each, None to keep an axis. Windows and errors as
-    in AdaptiveAvgPool1d.
+    N is optional. output_size: a number for both axes, or one for each; None keeps an axis. Windows and errors as in
+    AdaptiveAvgPool1d, return_indices as in AdaptiveMaxPool1d.
 
     >>> nn.AdaptiveMaxPool2d((1, 3))(sg.arange(6.0).reshape(1, 2, 3))
     tensor([[[3., 4., 5.]]])
@@ -263,10 +263,10 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool, function=F.adaptive_max_pool2d):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
-    """The largest of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
+    """The maxima of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
 
-    N may be left out. output_size: a number for all axes or one for each, None to keep an axis. Windows and errors as
-    in AdaptiveAvgPool1d.
+    N is optional. output_size: a number for all axes, or one for each; None keeps an axis. Windows and errors as in
+    AdaptiveAvgPool1d, return_indices as in AdaptiveMaxPool1d.
 
     >>> nn.AdaptiveMaxPool3d((1, None, 2))(sg.ones(3, 4, 5, 6)).shape
     shadergrad.Size([3, 1, 5, 2])
@@ -274,13 +274,13 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
 
 
 class Upsample(Module):
-    """Another size by interpolation: (N, C, L), (N, C, H, W) or (N, C, D, H, W), every axis after C.
+    """Resizes all axes after C by interpolation: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
 
-    size: the new sizes, or scale_factor: their ratio to the old ones; a number or one for each axis. mode: 'nearest',
-    or 'linear', 'bilinear', 'trilinear' for one, two, three axes. align_corners: the outermost elements keep their
-    places.
-    Raises at the call ArgumentError for both or neither of size and scale_factor and for a mode that does not fit,
-    ShapeError for another number of axes. 'bicubic' and recompute_scale_factor are not there.
+    size: the new sizes, or scale_factor: their ratio to the old ones; a number, or one for each axis. mode: a mode of
+    F.interpolate, such as 'nearest', or 'linear', 'bilinear' (or 'bicubic'), 'trilinear' for one, two, three axes.
+    align_corners: the outermost elements keep their places.
+    The call raises ArgumentError for both or neither of size and scale_factor and for a mode that does not fit,
+    ShapeError for another number of axes. For recompute_scale_factor, use F.interpolate.
 
     >>> nn.Upsample(scale_factor=2)(sg.tensor([[[1.0, 2.0]]]))
     tensor([[[1., 1., 2., 2.]]])

@@ -290,7 +290,7 @@ class RNN(RNNBase):
 
     Of layer k: weight_ih_lk (hidden_size, width of its input), weight_hh_lk (hidden_size, hidden_size), bias_ih_lk and
     bias_hh_lk (hidden_size,), with _reverse for the second direction; all start uniform on +-1/sqrt(hidden_size).
-    dropout: between layers, while training. PackedSequence is not there.
+    dropout: between layers, while training. A PackedSequence as input gives a PackedSequence of outputs.
     Raises ArgumentError for another nonlinearity or number of axes, ShapeError if input or h do not fit.
 
     >>> rnn = nn.RNN(3, 4, num_layers=2)

@@ -28,10 +28,10 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """num_layers copies of a layer, one after another, then norm; src keeps its shape (Vaswani et al., 2017).
+    """Applies num_layers copies of an encoder layer in sequence, then norm; src keeps its shape (Vaswani et al., 2017).
 
-    The copies start equal to encoder_layer. Nested tensors are not there: the last two arguments are taken and do
-    nothing.
+    The copies start with the values of encoder_layer. There are no nested tensors, so the last two arguments have no
+    effect.
 
     >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
     >>> nn.TransformerEncoder(layer, num_layers=2)(sg.ones(5, 1, 8)).shape
@@ -56,9 +56,9 @@ class TransformerEncoder(_Stack):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """src through all layers; mask and src_key_padding_mask go to each. is_causal as in TransformerEncoderLayer.
+        """Applies all layers to src. Each gets mask and src_key_padding_mask. is_causal as in TransformerEncoderLayer.
 
-        None stands for False: it is not found out from the mask, as PyTorch does, which changes no value.
+        is_causal=None means False. PyTorch then detects a causal mask, which gives the same values.
         """
         for layer in self.layers:
             src = layer(src, mask, src_key_padding_mask, bool(is_causal))
@@ -66,9 +66,9 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoder(_Stack):
-    """num_layers copies of a decoder layer, one after another, then norm; tgt keeps its shape (Vaswani et al., 2017).
+    """Applies num_layers copies of a decoder layer in sequence, then norm; tgt keeps its shape (Vaswani et al., 2017).
 
-    The copies start equal to decoder_layer; each attends to `memory`.
+    The copies start with the values of decoder_layer; each attends to `memory`.
 
     >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
     >>> nn.TransformerDecoder(layer, num_layers=2)(sg.ones(3, 1, 8), sg.ones(5, 1, 8)).shape
@@ -90,7 +90,7 @@ class TransformerDecoder(_Stack):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """tgt through all layers, each of which sees memory; the masks go to each."""
+        """Applies all layers to tgt. Each gets memory and the masks."""
         for layer in self.layers:
             tgt = layer(
                 tgt,
@@ -108,10 +108,10 @@ class TransformerDecoder(_Stack):
 class Transformer(Module):
     """An encoder of `src` and a decoder of `tgt` that attends to it (Vaswani et al., 2017).
 
-    src (S, N, d_model) and tgt (T, N, d_model) give (T, N, d_model); N first with batch_first, left out for one sample.
-    There is no embedding, no position and no last linear map. Matrices start by xavier_uniform_. custom_encoder and
-    custom_decoder take the place of the stacks. Other arguments as of TransformerEncoderLayer.
-    Raises ArgumentError at the call for other features than d_model; else as MultiheadAttention.
+    src (S, N, d_model) and tgt (T, N, d_model) give (T, N, d_model); N is first with batch_first, absent for one sample.
+    There are no embeddings, no positional encoding and no final linear layer. Matrices are initialized by
+    xavier_uniform_. custom_encoder and custom_decoder replace the stacks. Other arguments as in TransformerEncoderLayer.
+    The call raises ArgumentError unless the inputs have d_model features; other errors as in MultiheadAttention.
 
     >>> model = nn.Transformer(d_model=8, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=16)
     >>> model(sg.ones(5, 1, 8), sg.ones(3, 1, 8)).shape
@@ -176,10 +176,10 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """src and tgt to the decoder's result, of the shape of tgt.
+        """The decoder's result for src and tgt, with the shape of tgt.
 
-        src_mask (S, S), tgt_mask (T, T), memory_mask (T, S) and the key_padding_masks (N, S), (N, T), (N, S) are those
-        of MultiheadAttention, for the encoder, the decoder, and the decoder's look at the encoder's result.
+        src_mask (S, S), tgt_mask (T, T), memory_mask (T, S) and the key_padding_masks (N, S), (N, T), (N, S) are masks
+        as in MultiheadAttention: for the encoder, the decoder, and the decoder's attention to the encoder's result.
         """
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise ArgumentError(
@@ -200,7 +200,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """The mask (sz, sz) that hides what comes later: -inf above the diagonal, else 0; float32 by default."""
+        """The causal mask (sz, sz): -inf above the diagonal, else 0; float32 by default."""
         rows = arange(sz, device=device)
         mask = where(rows.unsqueeze(1) < rows, -math.inf, 0.0)
         return mask if dtype is None else mask.to(dtype=dtype)

@@ -21,7 +21,7 @@ UFUNCS = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
 def neutral(kind: str, dtype: DType, stored: bool) -> float:
-    """What changes nothing. stored: within the range that a GPU stores."""
+    """The neutral element of a reduction. stored: limited to the range that a GPU stores."""
     if kind == "prod":
         return 1
     if dtype.category == 2:
@@ -33,7 +33,7 @@ def neutral(kind: str, dtype: DType, stored: bool) -> float:
 @dataclass(frozen=True, eq=False)
 class ScatterReduce(Call):
     """out[..., v, ...] = the reduction of source[..., j, ...] over all j with positions[..., j, ...] == v, and the
-    reduction's neutral element if there is none; v < size. Its users define the gradient."""
+    reduction's neutral element if there is no such j; v < size. The operations that use it define the gradient."""
 
     kind = "call"
     differentiable = False
@@ -62,7 +62,7 @@ class ScatterReduce(Call):
         return None, None
 
     def expand(self, r: Builder, *inputs: Node) -> Node | None:
-        """Every place gathers from all j that may be its own: nothing races."""
+        """A reduction over all j for each element of the result, which skips other positions: no two threads write the same element."""
         positions, source = inputs
         axis = self.axis
         shape = (*source.shape[:axis], self.size, *source.shape[axis:])  # v before j

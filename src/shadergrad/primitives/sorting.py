@@ -17,8 +17,8 @@ from ..graph.primitive import Shape
 from .call import Call, CallKernel
 
 THREADS = 256
-BLOCK = 2048  # elements that one workgroup sorts, or merges: with their positions they fill 16 KiB
-PROBES = THREADS // 2  # positions that are tested at a time in the search for one end of a workgroup's part of a merge
+BLOCK = 2048  # elements that one workgroup sorts or merges: with their positions they fill 16 KiB of workgroup memory
+PROBES = THREADS // 2  # positions tested in parallel when searching for an end of a workgroup's part of a merge
 LANES = 4
 LONGEST_LOOP = 32768  # a thread's iterations: software devices stop an invocation after 65,535
 
@@ -37,7 +37,7 @@ KEYS = {
 
 
 def sort_keys(x: np.ndarray) -> np.ndarray:
-    """Unsigned numbers that order as the values of x do."""
+    """Unsigned integers with the same order as the values of x."""
     if x.dtype.kind != "f":
         return (x.astype(np.int64) - (np.iinfo(np.int32).min if x.dtype.kind == "i" else 0)).astype(np.uint32)
     bits = (x.astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 + 0 is 0
@@ -46,17 +46,17 @@ def sort_keys(x: np.ndarray) -> np.ndarray:
 
 
 SLOT = """fn slot(i: i32) -> i32 { return i ^ ((i >> 5u) & 7); }
-"""  # elements that lie as far apart as threads' first ones do get banks of their own
+"""  # avoids bank conflicts: elements whose distance is that of the threads' first elements lie in different banks
 
 
 def each(own: int, text: str) -> str:
-    """The text for each of a thread's elements, for which @ stands."""
+    """The text once for each of a thread's elements, with the element's number in place of @."""
     return "\n".join(text.replace("@", str(e)) for e in range(own))
 
 
 def merged(own: int, in_a: str, in_b: str, last: int) -> str:
-    """Statements that take a thread's elements, key@ from place source@ of `keys`, of the merge of two sorted parts in workgroup
-    memory, which begin at `a` and `b`. `d`: how many of both come before its first. Equal keys: those of `a` first."""
+    """Statements that merge two sorted parts of `keys` in workgroup memory, which begin at `a` and `b`: a thread's elements are key@,
+    from position source@. `d`: how many elements of both parts come before the thread's first. Equal keys of `a` come first."""
     steps = f"""let from_a@ = (i < end_a) & ((j >= end_b) | (key_a <= key_b));
 let key@ = select(key_b, key_a, from_a@); let source@ = select(j, i, from_a@);
 i += select(0, 1, from_a@); j += select(1, 0, from_a@);
@@ -101,7 +101,7 @@ class SortBlocks(Call):
         (x,) = inputs
         rows, n = x.shape
         blocks = -(-n // BLOCK)
-        own = -(-min(n, BLOCK) // THREADS)  # elements of a thread
+        own = -(-min(n, BLOCK) // THREADS)  # elements per thread
         size = own * THREADS
         swaps = "\n".join(
             f"""if (key{e + 1} < key{e}) {{
@@ -151,10 +151,10 @@ var<workgroup> order: array<u32, {size}>;
 
 @dataclass(frozen=True, eq=False)
 class MergeRuns(Call):
-    """Neighbouring sorted runs of `width` elements become one, along the rows of (2, rows, n) keys and positions.
+    """Merges pairs of neighbouring sorted runs of `width` elements, along the rows of (2, rows, n) keys and positions.
 
-    A workgroup writes BLOCK elements. Where its part begins and ends in either run is found by many probes at a time; then an
-    element's place is its place in its own part and the number of those in the other part that come before it.
+    A workgroup writes BLOCK elements. It finds the beginning and the end of its part in either run with several probes in parallel. An
+    element's position in the result is its position in its own part plus the number of elements of the other part that come before it.
     """
 
     kind = "call"
@@ -174,7 +174,7 @@ class MergeRuns(Call):
     def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         _, rows, n = inputs[0].shape
         tiles = -(-n // BLOCK)
-        own = BLOCK // THREADS  # elements of a thread
+        own = BLOCK // THREADS  # elements per thread
         rounds, length = 0, self.width
         while length:
             rounds, length = rounds + 1, -(-length // PROBES) - 1
@@ -247,7 +247,7 @@ var<workgroup> ends: array<i32, 4>;
 
 @dataclass(frozen=True, eq=False)
 class SegmentStarts(Call):
-    """Of sorted keys and positions (2, rows, n): for each row the first place whose key is not below v, for v from 0 to `size`:
+    """For each row of sorted keys and positions (2, rows, n), the first place whose key is at least v, for v from 0 to `size`:
     uint32 (rows, size + 1)."""
 
     kind = "call"
@@ -282,8 +282,8 @@ if (t < {total}) {{
 
 @dataclass(frozen=True)
 class SegmentChoice:
-    """How a scattered sum is made. lanes: elements of a load, 1 or 4. helpers: threads of a sum. unrolled: terms of a round
-    of a thread's loop."""
+    """How a scattered sum is computed. lanes: elements per load, 1 or 4. helpers: threads per sum. unrolled: terms per
+    iteration of a thread's loop."""
 
     lanes: int
     helpers: int
@@ -299,8 +299,8 @@ class SegmentChoice:
 class SegmentSum(Call):
     """out[a, v, b] = the sum of source[a, j, b] over the positions j whose key is v, for v < size.
 
-    Inputs: sorted keys and positions (2, rows, n), with one row for all or a row for each (a, b); where the keys begin, as
-    SegmentStarts gives it; source (A, n, B). The inverse index of a scatter: no two threads write to one place.
+    Inputs: sorted keys and positions (2, rows, n), with one row for all or a row for each (a, b); the starts of the keys, from
+    SegmentStarts; source (A, n, B). The sorted positions are the inverse index of a scatter, so no two threads write the same element.
     """
 
     kind = "call"
@@ -330,7 +330,7 @@ class SegmentSum(Call):
         element = f"vec4<{source.dtype.wgsl}>" if lanes > 1 else str(source.dtype.wgsl)
         inner //= lanes
         total = outer * self.size * inner
-        results = THREADS // helpers  # of one workgroup, each summed by `helpers` threads
+        results = THREADS // helpers  # results per workgroup, each summed by `helpers` threads
         row = "0" if rows == 1 else f"(o / {self.size * inner}) * {inner} + o % {inner}"
         times = options.unrolled
         added = f"""  let from_j = i32(index[{rows * n} + row * {n} + @]);

@@ -1,4 +1,4 @@
-"""Views: the same elements under another index. They cost nothing, because a kernel that reads a view only rewrites the index.
+"""Views: the same elements under another index. They cost nothing, because a kernel that reads a view only transforms the index.
 `source_index` maps an index of the result to an index of the input (see graph/index.py)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Places = tuple[int | None, ...]
 
 
 class View(Primitive):
-    """Base of views with one input, whose elements are all elements of the input."""
+    """Base class of views: each element of the result is an element of the only input."""
 
     moves = True
     kind: ClassVar[str] = ""
@@ -85,7 +85,7 @@ class Permute(View):
 
 @dataclass(frozen=True, eq=False)
 class Expand(View):
-    """Axes of size 1 repeated to the given shape (of the same rank)."""
+    """Repeats axes of size 1 to the given shape, which has the same rank."""
 
     kind = "view"
     shape: Shape
@@ -110,7 +110,7 @@ class Expand(View):
 
 @dataclass(frozen=True, eq=False)
 class Slice(View):
-    """start, start + step, ... along every axis, `sizes` elements; steps are positive."""
+    """The elements start, start + step, ... along each axis, `sizes` of them; steps are positive."""
 
     kind = "view"
     starts: tuple[int, ...]
@@ -158,7 +158,7 @@ class Slice(View):
 
 
 def _known(numbers: Sequence[int | Node]) -> Places:
-    """The numbers, with None if there is a node."""
+    """The numbers, with None in place of each node."""
     return tuple(None if isinstance(n, Node) else n for n in numbers)
 
 
@@ -167,7 +167,7 @@ def _open(numbers: Sequence[Number | Node]) -> Iterator[Node]:
 
 
 def _filled_in(places: Places, given: Iterable[Any]) -> tuple[Any, ...]:
-    """The places, with what is given for each None."""
+    """The places, with each None replaced by the next given value."""
     rest = iter(given)
     return tuple(next(rest) if place is None else place for place in places)
 
@@ -179,8 +179,8 @@ def _check_places(name: str, places: Places, given: Sequence[Node]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SliceAt(Primitive):
-    """A Slice with starts that are data: an int32 of shape () for each None, after the sliced input. A GPU keeps it within
-    the input, whatever it holds."""
+    """A Slice whose starts are data: after the sliced input, there is an int32 input of shape () for each None. A GPU limits the start
+    so that the slice stays within the input."""
 
     moves = True
     kind = "view"
@@ -200,7 +200,7 @@ class SliceAt(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Flip(View):
-    """The order reversed along axes."""
+    """Reverses the order of elements along axes."""
 
     kind = "view"
     axes: tuple[int, ...]
@@ -221,7 +221,7 @@ class Flip(View):
 
 @dataclass(frozen=True, eq=False)
 class Pad(Primitive):
-    """A border of `value`: low elements before, high after, interior between neighbours, along every axis."""
+    """Inserts elements of `value` along each axis: low before, high after, interior between neighbours."""
 
     moves = True
     kind = "view"
@@ -283,8 +283,8 @@ class Pad(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class PadAt(Primitive):
-    """A Pad to the shape `sizes` whose fill (shape ()) is its second input, and whose lower borders may be data: an int32
-    of shape () for each None, after the fill."""
+    """A Pad to the shape `sizes` whose value is its second input, of shape (), and whose lower borders may be data: an int32
+    input of shape () for each None, after the second input."""
 
     moves = True
     kind = "view"
@@ -302,7 +302,7 @@ class PadAt(Primitive):
         return self.sizes, x.dtype
 
     def _pad(self, shape: Shape, given: Iterable[int], fill: Number) -> Pad:
-        """The Pad that this is of an input of `shape`."""
+        """The equivalent Pad of an input of `shape`."""
         low = _filled_in(self.low, given)
         high = tuple(
             size - a - n - max(n - 1, 0) * k
@@ -316,7 +316,7 @@ class PadAt(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Cat(Primitive):
-    """Inputs one after another along an axis."""
+    """Concatenates its inputs along an axis."""
 
     moves = True
     kind = "view"

@@ -23,19 +23,19 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive, Shape
 from .views import Flip, Indices, View
 
-COLUMNS = 1 << 19  # bytes of windows that the cpu device materializes at a time, so that they stay in its caches
+COLUMNS = 1 << 19  # bytes of windows that the cpu device materializes at a time, so that they stay in the CPU's caches
 
 
 def window_count(size: int, window: int, step: int, dilation: int) -> int:
-    """How many windows fit."""
+    """The number of windows that fit."""
     return (size - (window - 1) * dilation - 1) // step + 1
 
 
 @dataclass(frozen=True, eq=False)
 class Window(View):
-    """Windows of `sizes` elements, `dilations` apart, every `steps`, along `axes`.
+    """Windows along `axes`: of `sizes` elements that are `dilations` apart, with a window every `steps` elements.
 
-    The axes give way to the numbers of windows; axes of `sizes` are appended: (8,) with size 3, step 1 gives (6, 3).
+    The size of each axis becomes its number of windows, and axes of `sizes` are appended: (8,) with size 3, step 1 gives (6, 3).
     """
 
     kind = "view"
@@ -79,9 +79,9 @@ class Window(View):
 
 @dataclass(frozen=True, eq=False)
 class Fold(Primitive):
-    """The adjoint of Window: every element of axes of `lengths` is the sum over the windows that hold it.
+    """The adjoint of Window: each element, on axes of `lengths`, is the sum over the windows that contain it.
 
-    On the GPU a sum over the places within a window (see Unwindow): a gather, nothing races.
+    On the GPU it is a sum over the positions within a window (see Unwindow), a gather, so no two threads write the same element.
     """
 
     kind = "index"
@@ -118,8 +118,8 @@ class Fold(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Unwindow(Primitive):
-    """What Fold adds up: (length, size) along an axis; element (i, k) is that of window (i - k * dilation) / step at k,
-    or 0 where there is no such window. Made by the compiler only."""
+    """The terms of Fold: (length, size) along an axis; element (i, k) is element k of window (i - k * dilation) / step,
+    or 0 if there is no such window. Only the compiler makes it."""
 
     moves = True
     kind = "view"
@@ -157,8 +157,8 @@ class Unwindow(Primitive):
 class Conv(Primitive):
     """Cross-correlation in groups: x (group, batch, c, *size), w (group, o, c, *window) give (group, batch, o, *count).
 
-    Before that the elements of x are moved `spread` apart, with zeros between, and `low` and `high` zeros are put around
-    them; below 0, so many are left out. With these three words both gradients are convolutions again.
+    First, x is dilated: its elements are `spread` apart, with zeros between. Then it is padded with `low` and `high` zeros; a
+    negative padding removes elements. With these three parameters both gradients are convolutions again.
     """
 
     kind = "index"
@@ -175,11 +175,11 @@ class Conv(Primitive):
                 object.__setattr__(self, name, (value,) * rank)
 
     def lengths(self, size: Shape) -> tuple[int, ...]:
-        """Of the axes over which the windows move."""
+        """The lengths of the axes along which the windows move, after dilation and padding."""
         return tuple((n - 1) * s + 1 + a + b for n, s, a, b in zip(size, self.spread, self.low, self.high, strict=True))
 
     def counts(self, size: Shape, window: Shape) -> tuple[int, ...]:
-        """How many windows fit along each axis."""
+        """The number of windows along each axis."""
         return tuple(map(window_count, self.lengths(size), window, self.steps, self.dilations))
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
@@ -202,7 +202,7 @@ class Conv(Primitive):
         return self._by_count(moved, w, counts)
 
     def _by_window(self, x: np.ndarray, w: np.ndarray, counts: Shape) -> np.ndarray:
-        """A product of the weights with what lies at each place of all windows, in rows that are copied whole."""
+        """A matrix product for each position within the window: of the weights with that element of all windows. Copies whole rows."""
         groups, batch, channels = x.shape[:3]
         result = np.empty((groups, batch, w.shape[1], *counts), x.dtype)
         weights, outs = w.reshape(groups, 1, w.shape[1], -1), result.reshape(groups, batch, w.shape[1], -1)
@@ -221,7 +221,7 @@ class Conv(Primitive):
         return result
 
     def _by_count(self, x: np.ndarray, w: np.ndarray, counts: Shape) -> np.ndarray:
-        """A product a window: where they are large and few, as in the gradient of weights."""
+        """A matrix product for each window: for few, large windows, as in the gradient of the weights."""
         groups, batch = x.shape[:2]
         result = np.empty((groups, batch, w.shape[1], *counts), x.dtype)
         weights = w.reshape(groups, w.shape[1], -1).transpose(0, 2, 1)
@@ -232,7 +232,7 @@ class Conv(Primitive):
         return result
 
     def moved(self, x: np.ndarray) -> np.ndarray:
-        """x with zeros between and around its elements, or with what lies beyond the borders left out."""
+        """x dilated and padded with zeros, or with elements at the borders removed."""
         if not any((*self.low, *self.high)) and all(s == 1 for s in self.spread):
             return x
         pads = [(max(a, 0), max(b, 0)) for a, b in zip(self.low, self.high, strict=True)]
@@ -250,7 +250,7 @@ class Conv(Primitive):
         return dx, dw
 
     def _input_gradient(self, g: Node, x: Node, w: Node) -> Node:
-        """A convolution of the cotangent with the reversed window, in which steps and spread change places."""
+        """A convolution of the cotangent with the reversed window, with steps and spread exchanged."""
         low, high = [], []
         for a, n, m, k, step, dilation, spread in self._axes(x, w, g):
             low.append((k - 1) * dilation - a)
@@ -260,8 +260,8 @@ class Conv(Primitive):
         return nodes.make(Conv(self.spread, self.dilations, tuple(low), tuple(high), self.steps), g, swapped)
 
     def _weight_gradient(self, g: Node, x: Node, w: Node) -> Node:
-        """A convolution of the input with the cotangent, in which steps and dilations change places, as do batch and
-        channels."""
+        """A convolution of the input with the cotangent, with steps and dilations exchanged, and batch and channels
+        exchanged."""
         swap = (0, 2, 1, *range(3, x.ndim))
         high = tuple(
             (k - 1) * dilation + (m - 1) * step - (n - 1) * spread - a
@@ -271,6 +271,6 @@ class Conv(Primitive):
         return build.permute(nodes.make(conv, build.permute(x, swap), build.permute(g, swap)), swap)
 
     def _axes(self, x: Node, w: Node, g: Node) -> Iterator[tuple[int, ...]]:
-        """Of each axis: low, the sizes of x, g and w, step, dilation, spread."""
+        """For each axis: low, the sizes of x, g and w, step, dilation, spread."""
         sizes = (x.shape[3:], g.shape[3:], w.shape[3:])
         return zip(self.low, *sizes, self.steps, self.dilations, self.spread, strict=True)

@@ -21,8 +21,8 @@ from ..graph.node import Node
 from ..graph.primitive import Shape
 from .call import Call, CallKernel, Written
 
-WINDOW, TILE = 3, 4  # of the weights, and of the result
-# with these errors are a quarter of those with 0, 1, -1, 2, -2; the last point is infinity
+WINDOW, TILE = 3, 4  # sizes along an axis: of the weights, and of a tile of the result
+# errors with these points are a quarter of those with 0, 1, -1, 2, -2; the last point is infinity
 FINITE = tuple(map(Fraction, ("0", "3/4", "-3/4", "3/2", "-3/2")))
 POINTS = len(FINITE) + 1
 THREADS = 64
@@ -31,7 +31,7 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 def _times(roots: Sequence[Fraction]) -> list[Fraction]:
-    """The coefficients of the product of all x - root, the lowest first."""
+    """The coefficients of the product of (x - root) over all roots, the constant one first."""
     found = [Fraction(1)]
     for root in roots:
         found = [a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
@@ -43,7 +43,7 @@ def _floats(rows: Sequence[Sequence[Fraction]]) -> Matrix:
 
 
 def _matrices() -> dict[str, Matrix]:
-    """By what they are applied to, M t M^T; the last two lead back."""
+    """The matrices M of the transforms M t M^T, by the tensor that they transform; the last two transform back."""
     others = [[q for q in FINITE if q != p] for p in FINITE]
     data = [[*_times(o), Fraction(0)] for o in others] + [_times(FINITE)]
     scales = [math.prod((p - q for q in o), start=Fraction(1)) for p, o in zip(FINITE, others, strict=True)]
@@ -70,17 +70,17 @@ def transformed(tiles: np.ndarray, matrix: str) -> np.ndarray:
 
 
 def linear(factors: Sequence[float], names: Sequence[str]) -> str:
-    """The WGSL of a sum of products."""
+    """A sum of products of factors and names, in WGSL."""
     terms = [n if f == 1 else f"{f!r} * {n}" for f, n in zip(factors, names, strict=True) if f]
     return " + ".join(terms)
 
 
 class Tiling(NamedTuple):
-    """Images, and how they are cut into tiles.
+    """Images, and how they are divided into tiles.
 
-    sizes: (rows, columns, height, width); element (r, c, i, j) lies at offset + r strides[0] + c strides[1] + .... Tiles are as
-    large as the matrix is wide and begin every TILE elements, the first at -low; beyond the borders are zeros. counts: of tiles,
-    down and across.
+    sizes: (rows, columns, height, width); element (r, c, i, j) lies at offset + r strides[0] + c strides[1] + .... The size of a tile is
+    the width of the matrix. Tiles begin every TILE elements, the first at -low; elements beyond the borders are 0. counts: the numbers of
+    tiles, down and across.
     """
 
     matrix: str
@@ -92,16 +92,16 @@ class Tiling(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """Of what becomes of them: (points, rows, columns * tiles)."""
+        """The shape of the transformed tiles: (points, rows, columns * tiles)."""
         return POINTS**2, self.sizes[0], self.sizes[1] * math.prod(self.counts)
 
     @property
     def reach(self) -> range:
-        """The elements of a tile along an axis."""
+        """The range of a tile's elements along an axis."""
         return range(len(MATRICES[self.matrix][0]))
 
     def value(self, x: np.ndarray) -> np.ndarray:
-        """The points of all tiles, in `shape`."""
+        """The points of all tiles, with the shape `shape`."""
         flat = np.ascontiguousarray(x).reshape(-1)[self.offset :]
         images = np.lib.stride_tricks.as_strided(flat, self.sizes, [s * x.itemsize for s in self.strides])
         sizes = self.sizes[2:]
@@ -117,7 +117,7 @@ class Tiling(NamedTuple):
         return np.ascontiguousarray(np.moveaxis(points, -1, 0))
 
     def in_quads(self, elements: int) -> bool:
-        """Whether an array of so many elements can be read four at a time."""
+        """Whether an array of this many elements can be read four at a time."""
         *others, step = self.strides
         return (
             self.sizes[3] > 1
@@ -126,7 +126,7 @@ class Tiling(NamedTuple):
         )
 
     def statements(self, name: str, quads: bool, start: int) -> Iterator[str]:
-        """What thread `at` does, of a tile each, with array `name`. start: where the points begin in the result."""
+        """The statements of thread `at`, which transforms one tile of array `name`. start: the offset of the points in the result."""
         (_, rows, of_row), (_, _, height, _) = self.shape, self.sizes
         tiles, count, m = math.prod(self.counts), rows * of_row, MATRICES[self.matrix]
         to_row, to_column, to_line, _ = self.strides
@@ -167,7 +167,7 @@ class Tiling(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ToPoints(Call):
-    """The points of the tiles of an operand of a product, or of both, one after the other. cut: a Tiling for each."""
+    """The points of the tiles of one operand of a matrix product, or of both operands, concatenated. cut: a Tiling for each operand."""
 
     kind = "call"
     differentiable = False
@@ -210,10 +210,10 @@ class ToPoints(Call):
 
 @dataclass(frozen=True, eq=False)
 class FromPoints(Call):
-    """The images whose tiles have these points: (36 * parts, rows, columns * tiles), of which parts are added up, gives (columns,
-    rows, height, width), or (rows, columns, height, width) where `by_row`.
+    """The images whose tiles have these points: (36 * parts, rows, columns * tiles), summed over the parts, gives (columns,
+    rows, height, width), or with `by_row` (rows, columns, height, width).
 
-    Tiles are as large as the matrix is high and lie side by side; what sticks out of the image is left out.
+    The size of a tile is the height of the matrix. Tiles do not overlap; elements outside of the image are dropped.
     """
 
     kind = "call"
@@ -228,17 +228,17 @@ class FromPoints(Call):
 
     @property
     def epilogue(self) -> bool:
-        """Not of weights: what follows their gradient would write elements that lie apart."""
+        """False for the gradient of weights, because an epilogue there would write elements that are not adjacent."""
         return self.side == TILE
 
     @property
     def side(self) -> int:
-        """Of a tile."""
+        """The size of a tile along an axis."""
         return len(MATRICES[self.matrix])
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Of tiles, down and across."""
+        """The numbers of tiles, down and across."""
         return -(-self.sizes[0] // self.side), -(-self.sizes[1] // self.side)
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:

@@ -51,7 +51,7 @@ def _place(node: Node, what: str, shown: str = "") -> str:
 
 
 def _is_read(node: Node) -> bool:
-    """Whether a node has a value that may be NaN."""
+    """Whether a node has a value that may contain NaN."""
     return node.dtype.category >= 2 and node.size > 0 and not isinstance(node.primitive, Meeting | Numbered)
 
 
@@ -74,8 +74,8 @@ class _Recorded(list[Node]):
 
 
 def checked_for_nan(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """function(*args, **kwargs), uncompiled. If its results or the tensors that it changes contain NaN, AutogradError names the first
-    operation that made NaN of operands without NaN.
+    """Runs function(*args, **kwargs) without compiling it. If its results or the tensors that it changes contain NaN, it raises an
+    AutogradError that names the first operation which produced NaN from operands without NaN.
     """
     before = mode.made, mode.heard, mode.written
     mode.made, mode.heard, mode.written = made, _, written = _Recorded(), True, []
@@ -107,7 +107,7 @@ def _raise(made: _Recorded, end: Node) -> None:
 
 
 def _source(made: _Recorded, node: Node, test: Callable[[np.ndarray], Any]) -> Node:
-    """The operation from which values that `test` finds spread to a node that has them."""
+    """The operation that first produced the values which `test` finds in a node."""
     while True:
         operands = node.inputs if isinstance(node.primitive, Variable) else made.operands.get(id(node), node.inputs)
         behind = next((i for i in operands if _has(test, i)), None)

@@ -31,6 +31,6 @@ def in_tables(owner: Any, name: str) -> Any:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether an object belongs to the library and its attributes are not for users to set. Attributes in a tensor's dict are for users."""
+    """Whether an object belongs to the library and users do not set its attributes. They do set attributes in a tensor's dict."""
     own = type(value).__module__.startswith("shadergrad.")
     return own and not is_network(value) and not isinstance(value, Tensor)

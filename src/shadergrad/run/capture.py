@@ -41,7 +41,7 @@ def newest() -> int:
     return Tensor._of(build.constant(0, int32, "cpu"))._serial
 
 
-@collector_waits()  # what it calls would run within the function, and is no part of it
+@collector_waits()  # finalizers would run within the function, but are not part of it
 def capture(
     function: Callable[..., Any],
     args: Any,
@@ -50,8 +50,8 @@ def capture(
     target: Target | None = None,
     sizes: Sizes = FIXED,
 ) -> tuple[Replay, Trace]:
-    """Capture a call, and return what was noted meanwhile. tensors: those in the arguments, in order. target: what to compile for,
-    if another runner executes it; by default the tensors' device, which then runs it. sizes: the arguments' sizes that vary.
+    """Capture a call. Returns the Replay and the trace. tensors: those in the arguments, in order. target: the target to compile for
+    if another runner executes the call; by default the tensors' device. sizes: the arguments' sizes that vary.
 
     Raises CompileError if the function cannot be captured, and any exception of the function; then nothing has changed.
     """
@@ -69,7 +69,7 @@ def capture(
         twice = {k for k, t in enumerate(tensors) if uses[id(t._cell())] > 1}
         if twice <= themselves:
             raise
-        themselves |= twice  # perhaps it fails because two tensors stood in for one
+        themselves |= twice  # perhaps it failed because two placeholders replaced one tensor
         found, watch = _capture(function, args, kwargs, tensors, themselves, target, sizes)
     more = (found.shared_memory(tensors) | found.python.met_anew(tensors)) - themselves
     if more:
@@ -95,8 +95,8 @@ def _capture(
     target: Target | None,
     sizes: Sizes,
 ) -> tuple[Replay, Trace]:
-    """themselves: the numbers of the arguments that are passed to the function as they are; the others are replaced by tensors with their
-    values. An argument that is given twice is one tensor there, too.
+    """themselves: the numbers of the arguments that are passed to the function as they are; placeholders with their values replace the
+    others. An argument that occurs twice is replaced by one placeholder.
     """
     watch = Trace(is_portable=target is not None)
     instead = {id(tensors[k]): tensors[k] for k in themselves}
@@ -104,7 +104,7 @@ def _capture(
     for k, t in enumerate(tensors):
         if id(t) not in instead:
             instead[id(t)] = stand_ins[k] = _stand_in(t, sizes.shape_of(k, t))
-    given = [instead[id(t)] for t in tensors]  # a container that is given twice is one there, too
+    given = [instead[id(t)] for t in tensors]  # a container that occurs twice stays one
     watch.layouts = {s._serial: layout for k, s in stand_ins.items() if (layout := layout_of(tensors[k])) is not None}
     args, kwargs = exchange((args, kwargs), Tensor, lambda t: instead[id(t)], {})
     containers = list(containers_in((args, kwargs)))

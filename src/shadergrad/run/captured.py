@@ -35,7 +35,7 @@ class Captured:
         self._slots: dict[int, Holder] = {**seen.entering, **{id(slot.first): slot for slot in state.slots}}
         self._known: dict[int, tuple[int, Tensor]] = {}
         gradients = (*(g for _, g in seen.gradients), *(g for _, _, g in seen.own_gradients))
-        self._new = {id(g) for g in gradients if g is not None and g._serial > watch.began}  # each run has others
+        self._new = {id(g) for g in gradients if g is not None and g._serial > watch.began}  # each run makes others
         read_before = [n for n in seen.before.values() if n.storage is not None]
         self.graph = Capture(
             seen.nodes,
@@ -64,7 +64,7 @@ class Captured:
         """The identity of a captured value, and the tensor that holds it, so that later changes of it are seen."""
         if id(node) not in self._known:
             tensor = shown_by(node, self.watch.began)
-            if tensor is None or id(tensor) in self._new or not shows(tensor, node):  # no one's any more: a constant
+            if tensor is None or id(tensor) in self._new or not shows(tensor, node):  # no tensor has it now: a constant
                 tensor = Tensor._of(nodes.leaf(node.storage, node.shape, node.dtype, node.device))
                 self._known[id(node)] = (id(node.storage), tensor)
             else:
@@ -106,7 +106,7 @@ class Captured:
             program, _ = execute.programs.get(self.graph, self.in_place, labels, names.function)
         else:
             program = execute.planned(self.graph, self.in_place, labels, target)
-        for _, g in seen.gradients:  # the next flush would compute them, in a plan of its own
+        for _, g in seen.gradients:  # else the next flush would compute them, in another plan
             if g is not None and g._serial > self.watch.began and (g._node.storage is None or g._shared is not None):
                 empty(g)
         gradients = self._kept_gradients()
@@ -144,7 +144,7 @@ class Captured:
                 {},
             ),
             flags=[*self.watch.attributes.values(), *flags],
-            # one that the function made itself is another one in each call
+            # a tensor that the function makes is another one in each call
             slots=[self._slot(t) for t, _ in self.watch.grad_reads.values() if t._serial <= self.watch.began],
             python=self.state,
             draws=seen.draws,
@@ -156,7 +156,7 @@ class Captured:
         return named([node.origin for node in self.graph.order], self.watch.modules.values(), names.variables)
 
     def _leaves(self) -> list[Tensor]:
-        """The leaves whose values are read, whatever tensor holds the memory, and those whose gradients are set or accumulated. The
+        """The leaves whose values are read, even if another tensor holds the memory, and those whose gradients are set or accumulated. The
         requires_grad of each may change later.
         """
         owners = [source.owner() for source in self.graph.sources if source.owner is not None]
@@ -176,15 +176,15 @@ class Captured:
         return [t for t in looked_at if t._shared is not None and id(t._shared.storage) in storages]
 
     def _slot(self, owner: Tensor) -> tuple[GradSlot, bool, Tensor | None]:
-        """The guard for a .grad slot that the function accessed: whether it was empty, or, if other places reference its tensor, which tensor
-        it must hold again.
+        """The guard for a .grad slot that the function accessed: whether it was empty, and, if other places reference its tensor, the tensor
+        that it must hold again.
         """
         gradient = owner._grad
         is_known = gradient is None or id(gradient) in self.seen.entering
         return GradSlot(owner), gradient is None, None if is_known else gradient
 
     def _kept_gradients(self) -> list[KeptGradient]:
-        """The gradients whose slots hold nothing that a run uses, so that each run may overwrite the memory that the run before wrote."""
+        """The gradients whose previous value a run does not use, so that each run may overwrite the memory that the previous run wrote."""
         sources = (mark.source for mark in self.seen.marks.values())
         changed = map(self._holder, self.seen.assigned)
         used = {id(h.tensor) for h in (*self.holders, *sources, *changed) if isinstance(h, GradSlot)}
@@ -226,7 +226,7 @@ class Captured:
         began, found = self.watch.began, dict[int, Tensor]()
         for t in self.watch.copied.values():
             storage = None if t._shared is None else t._shared.storage
-            if storage is not None:  # sharing that began in the capture has been undone
+            if storage is not None:  # None if sharing began in the capture, because that has been undone
                 t = Tensor._all_of(storage) if storage._serial <= began else storage.tensor()
             if t is not None and t._serial <= began:
                 found[id(t)] = t
@@ -242,8 +242,8 @@ class Captured:
         if any(isinstance(h, int) for h in (*holders, *slots)):
             left = (mark.source for mark in self.seen.marks.values())
             changed += [h for h in (*self.holders, *left) if isinstance(h, Tensor)]
-            changed += [t for t in self._copied() if id(t) not in self._numbers]  # copying one with a history raises
-        for pair in self.watch.grad_values:  # an argument may be the captured one: none is its own gradient
+            changed += [t for t in self._copied() if id(t) not in self._numbers]  # deepcopy raises if it has a history
+        for pair in self.watch.grad_values:  # an argument may be this tensor, but not its own gradient
             given = [self._given(t) for t in pair]
             if any(isinstance(t, int) for t in given):
                 changed += [t for t in given if isinstance(t, Tensor)]

@@ -21,7 +21,7 @@ class Outside:
 
 
 class Given:
-    """Marks a container among the arguments, by number: each call gets another one."""
+    """Marks a container among the arguments, by number, because each call has its own arguments."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -48,8 +48,8 @@ class Effect:
 
 
 def effects_of(snapshot: Snapshot, containers: list[tuple[Any, Any]], result: Any) -> tuple[list[Effect], Any]:
-    """The stores of a function in places, collected before they are undone, and its result, as each run repeats them. containers: those
-    among its arguments, with their contents before.
+    """The stores of a function in places, collected before they are undone, and its result, in the form that each run repeats.
+    containers: those among its arguments, with their previous contents.
     """
     found: list[Effect] = []
     for container, before, path in snapshot.before.values():
@@ -97,7 +97,7 @@ def _refilled(snapshot: Snapshot, container: Any, before: Any, path: str) -> Eff
         added = appended(before, list(container), getattr(container, "maxlen", None))
         if added is not None:
             return Effect(container, MISSING, added, path, True)
-    snapshot.whole.setdefault(id(container), path)  # what comes of it depends on all that was in it
+    snapshot.whole.setdefault(id(container), path)  # the result depends on all of its elements
     for element in before:
         snapshot.know(element)
     return Effect(container, MISSING, contents(container), path, False)

@@ -21,9 +21,9 @@ def state_of(watcher: Watcher, effects: list[Effect], result: Any, given: list[T
     state.keys = [
         k for _, items, _ in snapshot.before.values() if isinstance(items, dict) for k in items if isinstance(k, Tensor)
     ]
-    state.asks_which |= bool(state.keys)  # which are found by what they are
+    state.asks_which |= bool(state.keys)  # dicts find tensors by identity
     _guard_containers(state, snapshot, effects)
-    tensors: dict[int, int] = {}  # how many places hold each
+    tensors: dict[int, int] = {}  # the number of places that hold each tensor, by id
     for container, key, _ in snapshot.reads.values():
         for t in tensors_within(held(container, key)):
             tensors[id(t)] = tensors.get(id(t), 0) + 1
@@ -36,7 +36,7 @@ def state_of(watcher: Watcher, effects: list[Effect], result: Any, given: list[T
         value = held(container, key)
         effect = rewritten.get((container_id, key))
         is_replaced = effect is not None or (container_id, key) in watcher.replaced
-        is_asked = id(value) in snapshot.asked  # then an equal one is not as good
+        is_asked = id(value) in snapshot.asked  # then an equal value cannot replace it
         inside = tensors_within(value) if is_replaced and not is_asked else []
         is_state = bool(inside) and (effect is None or any(True for _ in tensors_in(effect.value)))
         if is_state and all(tensors[id(t)] == 1 and _may_be_read_anew(watcher, t, stays) for t in inside):
@@ -54,7 +54,7 @@ def _guard_containers(state: PythonState, snapshot: Snapshot, effects: list[Effe
         container, before, _ = snapshot.before[container_id]
         own = [e for e in effects if e.container is container]
         if own and all(e.key is not MISSING for e in own) and keys_of(container) == keys_of(before):
-            state.lengths.append((container, keys_of(before), path))  # element by element: some may be read anew
+            state.lengths.append((container, keys_of(before), path))  # guarded by element: calls may re-read some
             for key in before if isinstance(before, dict) else range(len(before)):
                 snapshot.reads.setdefault((container_id, key), (container, key, f"{path}[{key!r}]"))
         else:
@@ -72,7 +72,7 @@ def _may_be_read_anew(watcher: Watcher, t: Tensor, stays: set[int]) -> bool:
     if id(t) not in watcher.snapshot.alone or t.requires_grad or node.storage is None or node.owner is None:
         return False
     if id(t) in watcher.trace.grad_reads or id(t) in watcher.trace.grads:
-        return False  # the slot is that of one tensor
+        return False  # the slot belongs to one tensor
     owner = node.owner()
     is_its_own = owner is t or (owner is not None and t._cell() is owner and owner.tensor() is t)
     return is_its_own and not ids & (stays | watcher.trace.before.keys())

@@ -12,7 +12,7 @@ from ..errors import CompileError
 def refuse_kept(watch: Trace, ours: list[Any]) -> None:
     """Raise CompileError if anything but a place still references a tensor of a finished capture.
 
-    ours: the references of the step itself.
+    ours: the tensors that the step itself references.
     """
     watch.forget()
     ours = [*ours, *(t._grad for t in ours if t._grad is not None)]

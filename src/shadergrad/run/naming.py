@@ -28,7 +28,7 @@ def name_arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> dict
 def _bound(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
     try:
         return dict(inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs).arguments)
-    except (TypeError, ValueError):  # a built-in tells no signature, and a hook may change what forward takes
+    except (TypeError, ValueError):  # built-ins have no signature, and hooks may change forward's arguments
         return {"args": args, "kwargs": kwargs}
 
 
@@ -49,13 +49,13 @@ def variables_of(function: Callable[..., Any]) -> dict[int, str]:
         return found
     try:
         free = inspect.getclosurevars(function)
-    except ValueError:  # a variable that has no value yet
+    except ValueError:  # a closure variable without a value
         return found
     return found | {id(value): name for name, value in {**free.globals, **free.nonlocals}.items()}
 
 
 class Names:
-    """Labels for tensors that a function captured, known by the storage of their value before the step."""
+    """Labels for tensors that a function captured, identified by the storage of their value before the step."""
 
     def __init__(self, watch: Trace, function: Callable[..., Any]) -> None:
         self.function = function

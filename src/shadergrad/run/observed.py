@@ -46,7 +46,7 @@ class Observed:
         """given: the tensors among the arguments. shown: those in containers that existed before and that the function returned."""
         self._began = watch.began
         candidates = _touched(watch)
-        self.gradients = [  # one that is put back was taken from its slot; what was there, and came from elsewhere, is set anew
+        self.gradients = [  # a gradient taken from its slot and put back does not count; one from elsewhere is set again
             (t, t._grad)
             for t, before in watch.grads.values()
             if t._serial <= watch.began and (t._grad is not before or before is None or id(t) not in watch.grad_reads)
@@ -85,7 +85,7 @@ class Observed:
         self.paths = {
             id(whole): path for path, t in reversed(returned) if not isinstance(whole := views[id(t)][0], int)
         }
-        others = {*self.leaves, *(id(t) for _, t, _ in self.own_gradients)}  # which each run makes anew
+        others = {*self.leaves, *(id(t) for _, t, _ in self.own_gradients)}  # each run makes new ones
         uses = Counter(id(views[id(t)][0]) for t in handed)
         self.alone = {
             id(g)
@@ -108,15 +108,15 @@ class Observed:
     def _views(
         self, watch: Trace, returned: list[Tensor], arguments: dict[int, int]
     ) -> dict[int, tuple[Tensor | int, Path | None, bool]]:
-        """What each returned tensor is a view of, by id: an argument by number, a tensor from outside, or a new one;
-        the path of the view, None if it is that tensor itself; and whether it has its own history.
+        """For each returned tensor, by id: the tensor that it is a view of (an argument by number, a tensor from outside, or a new one),
+        the path of the view, None if it is that tensor itself, and whether it has its own history.
         """
         alike: dict[int, set[int]] = {}
         for t in returned:
             if t._shared is not None:
                 alike.setdefault(id(t._shared.storage), set()).add(id(t))
         found: dict[int, tuple[Tensor | int, Path | None, bool]] = {}
-        wholes: dict[int, Tensor] = {}  # of each memory one: any may stand for the first tensor, if that is gone
+        wholes: dict[int, Tensor] = {}  # a tensor for each memory: any can replace the first one, if that is gone
         for t in returned:
             shared = t._shared
             whole, path, is_alias = t, None, False
@@ -124,7 +124,7 @@ class Observed:
             if is_made and shared is not None and self._is_seen(t, shared.storage, alike, watch):
                 first = (
                     shared.tensor()
-                )  # with whose history t goes on, where others that share the memory have their own
+                )  # the tensor whose history t continues; others that share the memory have their own
                 if first is not None and first._serial <= watch.began and first._shared is shared and not first._path:
                     whole, path = first, t._path
                 else:
@@ -135,7 +135,7 @@ class Observed:
         return found
 
     def _is_seen(self, t: Tensor, storage: SharedStorage, alike: dict[int, set[int]], watch: Trace) -> bool:
-        """Whether the memory is shared with another tensor, or occurs twice in one."""
+        """Whether the memory is shared with another tensor, or the tensor shows an element of it twice."""
         return storage.origin <= watch.began or len(alike[id(storage)]) > 1 or overlaps(t._node.shape, t._strides()[0])
 
     def _marks(self, views: dict[int, tuple[Tensor | int, Path | None, bool]]) -> dict[int, Mark]:
@@ -150,8 +150,8 @@ class Observed:
 
 
 def _entering(watch: Trace, elsewhere: set[int]) -> dict[int, GradSlot]:
-    """The gradients that existed before the function ran, by id, to which only one slot refers: in later calls the present
-    content of the slot takes their place. elsewhere: ids of tensors with other references.
+    """The gradients that existed before the function ran, by id, to which only one slot refers: later calls use the present
+    content of the slot instead. elsewhere: ids of tensors with other references.
     """
     owners = {id(t): t for t, _ in (*watch.grads.values(), *watch.grad_reads.values()) if t._grad is not None}
     held = Counter(id(t._grad) for t in owners.values())
@@ -192,7 +192,7 @@ def _is_changed(t: Tensor, value: Node) -> bool:
 
 
 def _is_flagged(before: Node, value: Node) -> bool:
-    """Whether requires_grad of a leaf was set. A tensor that got a history does not count: no value keeps a history after the step."""
+    """Whether requires_grad of a leaf was set. A tensor that got a history does not count, because no value keeps a history after the step."""
     return before.requires_grad != value.requires_grad and isinstance(
         (value if value.requires_grad else before).primitive, Variable
     )

@@ -29,7 +29,7 @@ def shown_by(node: Node, began: int) -> Tensor | None:
 
 
 def shows(tensor: Tensor, node: Node) -> bool:
-    """Whether a node is the value of a tensor; also if the tensor is a view whose history was freed and which is derived again."""
+    """Whether a node is the value of a tensor, even if the tensor is a view whose history was freed and whose value is derived again."""
     shared = tensor._shared
     if shared is not None and tensor._seen == shared.storage.version and resolve(tensor._current) is resolve(node):
         return True

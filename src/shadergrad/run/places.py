@@ -19,7 +19,7 @@ import numpy as np
 from ..tensor import Tensor
 
 MISSING = type("Missing", (), {"__repr__": lambda self: "nothing"})()
-LARGEST = 1000  # elements that are compared; of larger containers only the length
+LARGEST = 1000  # elements of a container that are compared; of larger containers only the length is
 
 
 class Slots:
@@ -40,7 +40,7 @@ class ClassAttributes:
 
     def __init__(self, owner: type) -> None:
         self.owner = owner
-        self.get = vars(owner).get  # the class's own dict, whatever lies in it later
+        self.get = vars(owner).get  # of the class's own dict, so that later changes are seen
 
 
 def held(container: Any, key: Any) -> Any:
@@ -121,7 +121,7 @@ def refill(container: Any, items: Any) -> None:
 def appended(before: list[Any], after: list[Any], most: int | None) -> list[Any] | None:
     """The elements that were appended, if nothing else changed; most: the maximal length of the container."""
     added = len(after) - len(before)
-    if most is not None and len(after) == most:  # the first ones may have fallen out
+    if most is not None and len(after) == most:  # a full deque may have dropped its first elements
         for kept in range(min(len(before), most), -1, -1):
             if all(map(is_, before[len(before) - kept :], after)):
                 return after[kept:]
@@ -167,8 +167,8 @@ def same_contents(container: Any, items: Any) -> bool:
 
 
 def differences(container: Any, before: dict[Any, Any], asked: dict[int, Any]) -> Iterator[tuple[Any, Any]]:
-    """The keys whose places have other contents than before, with these. asked: values, by id, which the program compared by identity, so that
-    an equal one is different.
+    """The keys whose contents differ from before, with their new contents. asked: values, by id, which the program compared by identity, so
+    an equal value counts as different.
     """
     now = contents(container) if not isinstance(container, dict) else container
     for key, old in before.items():

@@ -41,8 +41,8 @@ class PortableStep:
         on_gpu: bool = True,
         operations: Sequence[Any] = (),
     ) -> None:
-        """on_gpu: whether the runner is a page's GPU, which lacks some dtypes, and must repeat all effects of a call. operations: those to which the
-        plan refers; they are found while this object references them.
+        """on_gpu: whether the runner is a page's GPU, which lacks some dtypes, and must repeat all effects of a call. operations: those to
+        which the plan refers; they can be looked up while this object references them.
         """
         self._operations = tuple(operations)
         _refuse_python(replay, on_gpu)
@@ -89,8 +89,8 @@ class PortableStep:
         return [Label(self.plan.buffers[row].role, self.plan.buffers[row].name) for row in self.plan.outputs]
 
     def share(self, known: Known, name: str) -> None:
-        """Rename values as other steps that share them do. A value whose name another value has already becomes `name.label`.
-        known: the names of those steps; this step's are added.
+        """Give values that other steps share the same names as there. A value whose name is taken is renamed to `name.label`.
+        known: the names in those steps; those of this step are added.
         """
         labels: list[Label] = []
         taken = set(known.values())
@@ -114,9 +114,9 @@ class PortableStep:
         return {(spec.role, spec.name): value for spec, value in self._values() if spec.role != "argument"}
 
     def restore(self, state: State) -> None:
-        """Give tensors, and learning rates of optimizers, the values that `state` had, here or in another runner.
+        """Give tensors, and learning rates of optimizers, the values in `state`, which come from here or from another runner.
 
-        Raises CheckpointError, and changes nothing, where names, shapes or dtypes are not those of the plan.
+        Raises CheckpointError, and changes nothing, if names, shapes or dtypes differ from those of the plan.
         """
         wanted = {(s.role, s.name): (s, h) for s, h in self._inputs() if s.role != "argument"}
         problems = _differences({label: spec for label, (spec, _) in wanted.items()}, state)
@@ -137,7 +137,7 @@ class PortableStep:
                 group.adopt(tensor, value)
 
     def held(self, role: str = "") -> Iterator[tuple[int, str, np.ndarray]]:
-        """Row, name and value of each input, in order; role: only those with this role."""
+        """Row, name and value of each input, in order. role: only inputs with this role."""
         self._draws.ready()
         for row, (spec, holder) in zip(self.plan.inputs, self._inputs(), strict=True):
             if role in ("", spec.role):
@@ -164,7 +164,7 @@ def _differences(wanted: Mapping[tuple[str, str], BufferSpec], given: State) -> 
 
 
 def _refuse_python(replay: Replay, all_of_it: bool) -> None:
-    """Refuse effects on Python objects, which another runner could not repeat. all_of_it: also those without tensors, such as a cache."""
+    """Refuse effects on Python objects, which another runner cannot repeat. all_of_it: also effects without tensors, such as a cache."""
     effects = (e for e in replay.python.effects if e.key != TRAINING_FLAG)
     left = [e.path for e in effects if all_of_it or e.holds_tensors]
     if left:

@@ -20,7 +20,7 @@ from .trees import exchange, tensors_in
 
 
 def form_of(value: Any) -> Any:
-    """The properties in which another value must agree to replace one with tensors."""
+    """The properties that another value with tensors must share to replace this one."""
     return exchange(value, Tensor, lambda t: (t._node.shape, t._node.dtype, t._node.device))
 
 
@@ -42,12 +42,14 @@ class PlaceSlot:
 
 
 class PythonState:
-    """What a captured function read and leaves behind, besides tensors.
+    """The reads and stores of a captured function, except those of tensors' values.
 
-    places: (container, key, value, how it is written); exact: the same, of values that must be the same object; whole: (container, its items, how it is written), lengths:
-    (container, its keys or their number, how it is written): must be the same for the capture to hold. slots, shapes: tensors that are read at each call, and what they must agree in.
-    effects: what each run does; which of them get values anew: `fresh`. tensors: ids of those that it found in places, while the
-    capture lasts. asks_which: whether it may have asked which tensor one is. keys: tensors that are keys of dicts which it met.
+    Guards, which must hold for the capture to be reused, each with its source text at the end: places: (container, key, value, text);
+    exact: the same, for values that must be the same object; whole: (container, its items, text); lengths: (container, its keys or
+    their number, text).
+    slots: tensors that each call reads again; shapes: the properties in which they must agree. effects: the stores that each run
+    repeats; `fresh`: those of them that get new values. tensors: ids of the tensors found in places, while the capture lasts.
+    asks_which: whether the function may have compared identities of tensors. keys: tensors that are keys of dicts which it read.
     """
 
     def __init__(self, effects: list[Effect], asks_which: bool) -> None:
@@ -97,7 +99,7 @@ class PythonState:
         return [*found, *self.keys]
 
     def met_anew(self, tensors: list[Tensor]) -> set[int]:
-        """The numbers of the given tensors that are in places which each call reads, if the function may compare identities."""
+        """The numbers of those given tensors that are in places which each call reads again, if the function may compare identities."""
         if not (self.asks_which and self.slots):
             return set()
         found = {id(slot.tensor) for slot in self.slots}

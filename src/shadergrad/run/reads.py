@@ -12,9 +12,9 @@ from typing import Any
 
 from ..cpython import Instruction, instructions_of
 
-# how what a chain leads to is used, the weakest first
+# uses of the value at the end of a chain, the weakest first
 TARGET, STORE, ALIAS, WHICH, CALL, VALUE = range(6)
-# it is replaced, something is put into it, it is given a name, it is asked which object it is, its method is called, anything else
+# it is replaced, its contents are replaced, it is assigned to a name, its identity is compared, its method is called, all other uses
 
 OF_ONE = {"vars": "__dict__", "len": "__len__", "type": "__class__"}  # functions, and the attribute that they read
 LOADS = ("global", "free", "local", "attribute", "constant", "other")  # kinds of instructions that may load a name
@@ -146,7 +146,7 @@ class _Follower:
                 a, b = self.pop(-1), self.pop(-1)
                 how = (
                     WHICH if a.constant is b.constant is None else ALIAS
-                )  # of equal values one is a constant as much as another
+                )  # comparing with a constant asks for its value only, not for an identity
                 a.used(how)
                 b.used(how)
                 self.push(_Operand())

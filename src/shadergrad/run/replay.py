@@ -76,7 +76,7 @@ Holder = Tensor | GradSlot | PlaceSlot
 class KeptGradient:
     """A gradient that a compiled step stores in owner.grad, and whose memory the next run may overwrite.
 
-    This is safe while only this object and owner.grad reference the tensor or its storage, which reference counts tell.
+    This is safe while only this object and owner.grad reference the tensor or its storage, which reference counts show.
     """
 
     __slots__ = ("output", "owner", "tensor")
@@ -96,7 +96,7 @@ class KeptGradient:
         )
 
     def renew(self) -> None:
-        """Leave the tensor to its other owners, and use a new one."""
+        """Leave the tensor to those who reference it, and use a new one."""
         self.tensor = Tensor._of(_without_value(self.tensor._current))
 
 
@@ -114,11 +114,11 @@ class Fresh:
 
 
 class Mark:
-    """Describes a tensor within a result: what it is a view of, and the path of the view.
+    """Describes a tensor within a result: the source that it is a view of, and the path of the view.
 
     source: an output, the number of an argument, a gradient from before, or a tensor from outside. path: None
-    if it is that tensor itself. is_alias: a detached alias, which gets no history when the source does. leaf: its class, if it is
-    a leaf that requires grad.
+    if the tensor is the source itself. is_alias: a detached alias, which gets no history when the source does. leaf: the tensor's class, if
+    it is a leaf that requires grad.
     """
 
     __slots__ = ("is_alias", "leaf", "path", "source")
@@ -138,9 +138,9 @@ class Replay:
     arguments: (input, argument) positions.
     written: (input, its holder): inputs whose memory the run overwrites with their next value.
     changed: (holder or number of an argument, output): tensors that get an output as their new value.
-    rebound: those whose memory is another one after each run; tensors that share the old memory do not change.
-    written_first: those of them whose old memory is changed too, so that nobody else may share it.
-    rebound_arguments: the numbers of arguments whose memory is another one afterwards; nobody else may share it.
+    rebound: tensors that get other memory in each run; tensors that share the old memory do not change.
+    written_first: those of them whose old memory is changed too, so no other tensor may share it.
+    rebound_arguments: the numbers of arguments that get other memory; no other tensor may share it.
     captured: the tensors that the function changes, or deep-copies together with an argument, and, if it changes an
     argument, all that it captured. An argument that shares memory with one of them must be captured itself.
     copies_arguments: whether it deep-copies several tensors, an argument among them.
@@ -149,7 +149,7 @@ class Replay:
     themselves: the numbers of arguments that are captured themselves, and so must be the same tensors in the next call.
     changes_arguments: the numbers of arguments that get another value, which other arguments may share.
     gradients: gradients that are not also inputs, and are referenced nowhere else, so that each run may overwrite the same memory.
-    grads: the tensors, or numbers of arguments, whose .grad is set otherwise. flags_left: those whose requires_grad is set.
+    grads: the tensors, or numbers of arguments, whose .grad is set in another way. flags_left: those whose requires_grad is set.
     result: the function's result, its stores in Python places, the .grad of those tensors, and pairs of new tensors
     and their .grad, with marks for tensors.
     python: the Python state.
@@ -157,7 +157,7 @@ class Replay:
     flags: (owner, attribute, value) guards that can only change when tracing.changes does.
     slots: guards that may change at any time: gradients that must be None, or not None, or a certain tensor.
     into: the program's `into`, once a run has allocated the memory of gradients.
-    uses_up: whether a backward pass in it frees a history from outside, so that a second run has none.
+    uses_up: whether a backward pass in the run frees a history from outside, so that a second run has none.
     """
 
     program: Program
@@ -188,18 +188,18 @@ class Replay:
     uses_up: bool = False
 
     def __post_init__(self) -> None:
-        self._captured_ids = {id(t) for t in self.captured}  # which live as long as this
+        self._captured_ids = {id(t) for t in self.captured}  # valid ids: this object keeps the tensors alive
         self._met_ids = {id(t) for t in self.met}
         holders = (*self.holders, *(holder for holder, _ in self.changed))
         self._entering = list({id(h.tensor): h for h in holders if isinstance(h, GradSlot)}.values())
         self._known_ids = self._captured_ids | {id(h) for h in holders if isinstance(h, Tensor)}
-        # What no call changes is found out once: a small step is called as often as the host can.
+        # Facts that no call changes are computed once, because the host's time limits how often a small step can be called.
         fixed = [(k, holder) for k, holder in self.written if isinstance(holder, Tensor)]
         self._fixed = fixed if len(fixed) == len(self.written) else None
         slots = any(isinstance(owner, int) for owner in (*self.grads, *(owner for owner, _ in self.flags_left)))
         self._is_one_a_place = (
             bool(self.changes_arguments) or slots or self.copies_arguments
-        )  # no two arguments may share memory, unless they are one tensor
+        )  # different arguments must not share memory
         self._changes = bool(
             self.captured or self._is_one_a_place or self.rebound_arguments or self._entering or self.met
         )
@@ -207,7 +207,7 @@ class Replay:
         self._draws = not self.draws.is_empty
         self._holds_slots = any(isinstance(h, GradSlot | PlaceSlot) for h in self.holders)
         returned, *others = self.result
-        self._alone: Fresh | None = None  # a result that is one tensor, as most are
+        self._alone: Fresh | None = None  # the common case: the result is one new tensor
         if (
             not any(others)
             and isinstance(returned, Mark)
@@ -216,7 +216,7 @@ class Replay:
             and isinstance(returned.source, Fresh)
         ):
             self._alone = returned.source
-        # nothing to do after a run but to hand out the result
+        # after a run there is nothing to do but to return the result
         self._only_gives = self._alone is not None and not (
             self.gradients or self.written or self.changed or self.flags_left or self.python.effects
         )
@@ -279,8 +279,8 @@ class Replay:
         return [*owned, *given, *asked, *flagged, *(_tensor_of(h) for h in self.holders if h is not None)]
 
     def shared_memory(self, tensors: list[Tensor]) -> set[int]:
-        """The numbers of arguments that share memory which the function changes and also reads through another tensor, or that are identical with
-        a tensor which it found elsewhere.
+        """The numbers of arguments that share memory which the function changes and also reads through another tensor, or that are a tensor
+        which it found elsewhere.
         """
         found: set[int] = set()
         gradients = [slot.tensor._grad for slot in self._entering]
@@ -294,7 +294,7 @@ class Replay:
                 found.add(k)
         for k in self.changes_arguments:
             if tensors[k]._shared is not None and overlaps(tensors[k]._node.shape, tensors[k].stride()):
-                found.add(k)  # whose whole value does not tell what was written in one of several places
+                found.add(k)  # with overlapping elements, a new value of all elements is ambiguous
         for k in self.rebound_arguments:
             if not tensors[k]._share_no_more():
                 found.add(k)
@@ -323,7 +323,7 @@ class Replay:
         found: list[Storage]
         if self._holds_slots:
             found = [holder._node.storage for holder in holders]
-        else:  # as _node, which a step with many parameters would call as many times
+        else:  # the same as _node, inlined because a step may have many parameters
             found = [(h._current if h._shared is None else h._node).storage for h in holders]
         if None in found:
             for holder in holders:
@@ -332,13 +332,13 @@ class Replay:
         references = cpython.references
         for position, tensor in self._overwritten():
             if tensor._shared is None and references(tensor._current) <= MINE and references(found[position]) <= IN_USE:
-                continue  # most often nobody else has it
+                continue  # the common case: nothing else references it
             if tensor._keep_memory_private():
                 found[position] = tensor._node.storage
         return found
 
     def _overwritten(self) -> list[tuple[int, Tensor]]:
-        """`written`, with the tensors that the holders currently are."""
+        """`written`, with the tensors that the holders hold now."""
         return [(k, _tensor_of(holder)) for k, holder in self.written] if self._fixed is None else self._fixed
 
     @interrupts.whole
@@ -383,7 +383,7 @@ class Replay:
             kept.renew()
 
     def _handed_out(self, outputs: list[Storage], tensors: list[Tensor], given: list[Any]) -> Any:
-        """The result. A tensor that the function returned twice is one tensor, and tensors that shared memory share it. Call it before any
+        """The result. A tensor that the function returned twice is one tensor, and tensors that shared memory share it. Call this before any
         slot is filled.
         """
         if self._alone is not None:
@@ -427,7 +427,7 @@ class Replay:
                 break
         else:
             return into
-        self.into = None  # someone keeps a gradient, or has given it another value
+        self.into = None  # the program keeps a gradient, or has given it another value
         for kept in self.gradients:
             kept.renew()
         return None

@@ -27,10 +27,10 @@ _marks: dict[int, tuple[weakref.ref[Tensor], set[int]]] = {}
 
 @checked
 def mark_dynamic(x: Tensor, dim: int | Sequence[int]) -> None:
-    """Say that the size of x along `dim`, an axis or several, will be another in other calls of a compiled step.
+    """Declare that the size of x along `dim`, an axis or several, varies between calls of a compiled step.
 
-    The first capture that gets x is then made so that further sizes compile no kernels; without it, that of the second size
-    is. Sizes 0 and 1 are captured by themselves. Raises IndexRangeError for an axis that x does not have.
+    Then the first capture with x already serves other sizes without compiling kernels; otherwise the capture of the second size
+    does. Sizes 0 and 1 are captured separately. Raises IndexRangeError for an axis that x does not have.
 
     >>> x = sg.ones(32, 4)
     >>> sg.mark_dynamic(x, 0)
@@ -52,8 +52,8 @@ def marked(x: Tensor) -> set[int]:
 
 
 class Sizes:
-    """The varying sizes of one call. names: the name of each, and its value in the first call. family: a number for the
-    captures that differ only in them.
+    """The varying sizes of one call. names: for each, its name and its value in the first call. family: a number that is common to
+    captures which differ only in these sizes.
     """
 
     def __init__(self, family: int, names: dict[Axis, tuple[str, int]]) -> None:
@@ -107,7 +107,7 @@ class SizesSeen:
         self._seen: OrderedDict[Any, _Seen] = OrderedDict()
 
     def says(self, pattern: Any) -> bool:
-        """Whether the user marked axes of such calls as dynamic."""
+        """Whether the user marked axes in calls of this pattern as dynamic."""
         return self.dynamic is True and pattern in self._seen
 
     def of(self, pattern: Any, tensors: list[Tensor]) -> Sizes:

@@ -20,7 +20,7 @@ from .users_code import is_users
 LARGEST_WATCHED = (
     100_000  # items of a dict that are all looked at for changes; of what has more, those that the code names
 )
-PASSED = frozenset({"_unguarded"})  # attributes of modules that are not the user's
+PASSED = frozenset({"_unguarded"})  # attributes of modules that do not belong to the user
 
 
 class Snapshot:
@@ -51,7 +51,7 @@ class Snapshot:
         return id(value) in self.known or isinstance(value, ModuleType | type) or is_network(value)
 
     def meet(self, value: Any) -> None:
-        """The content of a place before the capture."""
+        """Record a value that was in a place before the capture."""
         self.alone.update({id(t): t for t in tensors_within(value) if t._shared is None})
         self.know(value)
 

@@ -35,7 +35,7 @@ from .sizes import SizesSeen
 from .trees import containers_in, has_gradient, layout_of, marks_of, signature, without_numbers, without_sizes
 from .users_code import users_traceback
 
-P = ParamSpec("P")  # the parameters of a function that is compiled
+P = ParamSpec("P")  # the parameters of a compiled function
 R = TypeVar("R")  # its result
 
 MOST_VALUES = (
@@ -69,7 +69,7 @@ class CompiledStep(Generic[P, R]):
 
     def _forget(self) -> None:
         """Reset to the state before the first call."""
-        self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # the signature used last at the end
+        self._entries: OrderedDict[Any, list[Replay]] = OrderedDict()  # least recently used first
         self._nbytes = 0
         self._latest: tuple[Any, Replay] | None = None  # with its signature
         self._nodes_seen = -1
@@ -94,7 +94,7 @@ class CompiledStep(Generic[P, R]):
             return checked_for_nan(self._function, args, kwargs)
         try:
             result = self._run(args, kwargs)
-        except CompileError as error:  # of what the function does: the lines in between are not the user's
+        except CompileError as error:  # the function's fault: its traceback needs only the user's lines
             raise error.with_traceback(users_traceback(error)) from error.__cause__
         if interrupts.waiting.is_waiting:
             interrupts.deliver()
@@ -120,7 +120,7 @@ class CompiledStep(Generic[P, R]):
         for k in range(len(entries) - 1, -1, -1):
             if entries[k].holds(tensors):
                 entry = entries[k]
-                entries.append(entries.pop(k))  # the one used last at the end
+                entries.append(entries.pop(k))  # least recently used first
                 break
         else:
             entry = self._capture(key, args, kwargs, tensors)
@@ -146,7 +146,7 @@ class CompiledStep(Generic[P, R]):
             entry, _ = capture(self._function, args, kwargs, tensors, sizes=self._sizes.of(pattern, tensors))
         except CompileError:
             raise
-        except Exception as error:  # the function's own: all is as before the call, so that it may leave what it leaves
+        except Exception as error:  # the function's own: the capture was undone, so a plain call repeats its effects
             function: Callable[..., R] = self._function
             function(*args, **kwargs)
             raise error
@@ -181,7 +181,7 @@ class CompiledStep(Generic[P, R]):
             if not entries:
                 del self._entries[oldest]
         alike = [k for k in self._entries if without_numbers(k) == without_numbers(key)]
-        for oldest in alike[:-MOST_VALUES]:  # each holds gradients of its own, and shares its program
+        for oldest in alike[:-MOST_VALUES]:  # they share programs, but each has memory for gradients
             self._nbytes -= sum(execute.plan_bytes(e.program.plan) for e in self._entries.pop(oldest))
 
     def _protect(self) -> None:
@@ -201,7 +201,8 @@ class CompiledStep(Generic[P, R]):
 
         Modules have the names that they have in named_modules of the outermost one; an arrow marks a module whose gradients
         a kernel computes. why: instead of sizes, the dispatches that each reads from, and why they are separate kernels; on
-        the cpu device the operations in order, with those that each reads from. choices: how each kernel is made: tile, threads, loads, parts.
+        the cpu device the operations in order, with those that each reads from. choices: the parameters of each kernel (tile, threads, loads,
+        parts).
 
         Raises CompileError before the first call, ArgumentError if both why and choices are given.
 
@@ -318,7 +319,7 @@ def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
 
 
 def _which_is_which(tensors: Sequence[Any]) -> tuple[int, ...]:
-    """For each object, the number of the first one that is identical: functions may compare `x is y`."""
+    """For each object, the number of the first identical one, because functions may compare `x is y`."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(t), k) for k, t in enumerate(tensors))
 

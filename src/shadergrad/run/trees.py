@@ -21,10 +21,10 @@ from .places import is_plain
 
 
 def exchange(value: Any, kind: type | UnionType, new: Callable[[Any], Any], made: dict[int, Any] | None = None) -> Any:
-    """`value` with new(x) for every x of a kind within.
+    """`value` with each x of a kind within it replaced by new(x).
 
-    made: the copies of containers encountered so far, by id: with it, a container that occurs twice stays one. Calls that
-    share it keep the sharing between their values.
+    made: the copies of containers encountered so far, by id: with it, a container that occurs twice stays one. Several calls with
+    the same `made` preserve the sharing between their values.
     """
     if isinstance(value, kind):
         return new(value)
@@ -45,7 +45,7 @@ def _exchanged(value: Any, kind: type | UnionType, new: Callable[[Any], Any], ma
     if isinstance(value, dict):
         return {k: exchange(v, kind, new, made) for k, v in value.items()}
     if any(isinstance(leaf, kind) for _, leaf in leaves_of(value)):
-        record = copy.copy(value)  # not made anew: its checks are for tensors, and have been made
+        record = copy.copy(value)  # not constructed again: its checks are for tensors, and have run
         for name, v in _fields(value):
             object.__setattr__(record, name, exchange(v, kind, new, made))
         return record
@@ -53,7 +53,7 @@ def _exchanged(value: Any, kind: type | UnionType, new: Callable[[Any], Any], ma
 
 
 def containers_in(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Each list, dict and dataclass within, which are mutable, with its contents: a list, or a dict by keys or names."""
+    """Each mutable container within (list, dict, dataclass), with its contents: a list, or a dict by keys or names."""
     if isinstance(value, tuple):
         inner = value
     elif isinstance(value, list):
@@ -93,7 +93,7 @@ def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _is_record(value: Any) -> bool:
-    return hasattr(type(value), "__dataclass_fields__")  # as `is_dataclass` asks, which takes several times as long
+    return hasattr(type(value), "__dataclass_fields__")  # the test of `is_dataclass`, which is several times slower
 
 
 def _fields(record: Any) -> list[tuple[str, Any]]:
@@ -144,7 +144,7 @@ def marks_of(t: Tensor) -> tuple[tuple[str, type[Any], Any], ...]:
 
 
 def has_gradient(t: Tensor) -> str:
-    """Whether the .grad of a tensor is set, also if the tensor no longer requires grad: a word, or none."""
+    """A word if the .grad of a tensor is set, even if the tensor no longer requires grad; else an empty text."""
     return "" if t._grad is None else "with a gradient"
 
 
@@ -154,7 +154,7 @@ def layout_of(t: Tensor) -> tuple[int, ...] | None:
     if shared is None or not (t._path or shared.path):
         return None
     if len(t._path) == 1 and not shared.path and is_run_of_rows(t._path[0], shared.storage.node.shape):
-        return None  # what most loops cut out of their data
+        return None  # the common case: a batch that a loop cuts out of its data
     layout = t._strides()[0]
     return None if lies_row_by_row(t._node.shape, layout) else layout
 
@@ -173,5 +173,5 @@ def without_sizes(signed: Any) -> Any:
     if not isinstance(signed, tuple):
         return signed
     if len(signed) == 5 and signed[0] == "tensor":
-        return ("tensor", len(signed[1]), *signed[2:4], signed[4][0])  # strides are made of sizes
+        return ("tensor", len(signed[1]), *signed[2:4], signed[4][0])  # without strides, which depend on sizes
     return tuple(map(without_sizes, signed))

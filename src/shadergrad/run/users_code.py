@@ -22,7 +22,7 @@ MOST_CODES = 4096
 
 
 class Code(NamedTuple):
-    """Properties of a code object: the chains, None if it is not the user's or has none; whether it may compare identities."""
+    """Properties of a code object: its chains (None if it is not the user's or has none), and whether it may compare identities."""
 
     code: CodeType
     reads: dict[int, tuple[Read, ...]] | None
@@ -30,7 +30,7 @@ class Code(NamedTuple):
 
 
 _seen: dict[int, Code] = {}
-# the ids of those that are seen, and of which there is nothing to follow: the library's own, mostly
+# the ids of seen code objects in which there is nothing to follow, mostly the library's own
 passed: set[int] = set()
 
 
@@ -73,7 +73,7 @@ def known_of(code: CodeType, names: dict[str, Any]) -> Code:
             _seen.clear()
             passed.clear()
         is_seen = is_users(code.co_filename) and not _is_generated(code, names)
-        is_seen = is_seen and code.co_name != "<module>"  # an import: what it leaves in the new module stays there
+        is_seen = is_seen and code.co_name != "<module>"  # an import: its effects stay in the new module
         reads = (reads_of(code) or None) if is_seen else None
         known = _seen[id(code)] = Code(code, reads, is_seen and asks_which(code))
         if reads is None:

@@ -38,9 +38,9 @@ class Watcher:
         self.snapshot = Snapshot()
         self.asks_which = False
         self.replaced: set[tuple[int, Any]] = set()
-        self._inner: dict[int, tuple[CodeType, FrameType]] = {}  # codes within those that ran, with the frame around
-        self._returned: tuple[FrameType | None, Any] = (None, None)  # the frame that called, and what it got
-        self._waiting: tuple[FrameType, Any, int, str] | None = None  # a chain that goes on when a property has run
+        self._inner: dict[int, tuple[CodeType, FrameType]] = {}  # nested code objects, with the frame of the outer one
+        self._returned: tuple[FrameType | None, Any] = (None, None)  # the frame that called, and the returned value
+        self._waiting: tuple[FrameType, Any, int, str] | None = None  # a chain that continues after a property has run
         trace.on_place = self._on_place
         self._arguments: set[int] = set()  # the tensors among them
         for _, leaf in leaves_of(arguments):
@@ -60,14 +60,14 @@ class Watcher:
             trace = InstructionTrace(self._reads_in, self._look_up, self._on_return, passed)
             result = trace.run(function, args, kwargs)
             for kind in {type(module): None for module in self.trace.modules.values()}:
-                self._of_class(kind, "forward", f"{kind.__name__}.forward")  # which the library looks up
+                self._of_class(kind, "forward", f"{kind.__name__}.forward")  # the library looks it up
             return result
         finally:
             self._inner.clear()
             self._returned, self._waiting = (None, None), None
 
     def _reads_in(self, frame: FrameType) -> dict[int, tuple[Read, ...]] | None:
-        """The chains in the code of a frame that begins."""
+        """The chains in the code of a frame that starts to run."""
         code = frame.f_code
         known = known_of(code, frame.f_globals)
         self.asks_which |= known.asks_which
@@ -80,7 +80,7 @@ class Watcher:
             self._look(frame, read)
 
     def _look(self, frame: FrameType, read: Read) -> None:
-        """Look up a chain before the code does."""
+        """Look up a chain just before the code does."""
         name = path = read.name
         if read.root == "local":
             value = variable(frame, name, MISSING)
@@ -117,7 +117,7 @@ class Watcher:
             if kind == "attribute":
                 if not isinstance(key, str):
                     return
-                if self._is_property(value, key):  # its code is watched as it runs; then the chain goes on
+                if self._is_property(value, key):  # its code is watched while it runs; then the chain continues
                     self._waiting = frame, steps[k + 1 :], use, path + written((kind, key))
                     return
                 value = self._attribute(value, key, path)
@@ -147,7 +147,7 @@ class Watcher:
         return isinstance(found, property)
 
     def _key(self, frame: FrameType, read: Read) -> Any:
-        """The value of a variable that is an index; it is also looked up as a chain of its own."""
+        """The value of a variable that is an index; the variable is also looked up as a separate chain."""
         if read.root == "local" and not read.steps:
             return variable(frame, read.name, MISSING)
         if read.root == "global" and not read.steps:
@@ -184,7 +184,7 @@ class Watcher:
         found = next((vars(c)[name] for c in type(owner).__mro__ if name in vars(c)), MISSING)
         if isinstance(found, MemberDescriptorType):
             return self.snapshot.at(self.snapshot.slots(owner), name, path)
-        if hasattr(type(found), "__set__") or own is None:  # a property's code is watched as it runs
+        if hasattr(type(found), "__set__") or own is None:  # a property's code is watched while it runs
             return MISSING
         if name in own or found is not MISSING:
             value = self.snapshot.at(own, name, path, is_namespace=is_opaque(owner))
@@ -215,7 +215,7 @@ class Watcher:
         if isinstance(owner, list | deque):
             if isinstance(key, int):
                 self.snapshot.open(owner, path)
-                if key < 0:  # from the end, which may lie elsewhere in the next call
+                if key < 0:  # from the end, which may be at another position in the next call
                     self.snapshot.lengths.setdefault(id(owner), path)
                 return self.snapshot.at(owner, key + len(owner) if key < 0 else key, f"{path}[{key!r}]")
             self._end(owner, VALUE, path)
@@ -250,7 +250,7 @@ class Watcher:
         functions = self.snapshot.functions.get(id(code))
         if functions is None:
             around = self._inner.get(id(code))
-            if around is not None:  # made while capturing: the variable is the outer function's, or one around that
+            if around is not None:  # made while capturing: the variable belongs to an enclosing function
                 outer, outer_frame = around
                 return self._cell(outer_frame, outer, name) if name in outer.co_freevars else None
             functions = functions_with(code)

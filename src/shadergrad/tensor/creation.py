@@ -42,7 +42,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 def from_numpy(array: np.ndarray) -> Any:
     """A cpu tensor with a copy of the array's values (PyTorch: shared memory) and its dtype, int64 too.
 
-    Raises DTypeError for a dtype that no tensor has, such as int16 or complex numbers.
+    Raises DTypeError for a dtype that no tensor has, such as texts, dates or objects.
 
     >>> sg.from_numpy(np.array([1.5, 2.5], np.float32))
     tensor([1.5, 2.5])

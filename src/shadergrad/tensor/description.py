@@ -146,7 +146,7 @@ class DescribedTensor(Handle):
         return self.dtype.is_signed
 
     def element_size(self) -> int:
-        """Bytes of an element on the host; on a GPU every element takes 4.
+        """Bytes of an element on the host. On a GPU, float16 and bfloat16 take 2 bytes, all other dtypes 4.
 
         >>> sg.zeros(2).element_size()
         4

@@ -282,7 +282,7 @@ class ShapeTensor(NumericTensor):
 
     @property
     def H(self) -> Self:
-        """The transpose of a matrix, conjugated, which changes nothing here. Raises ShapeError for other than 0 or 2 axes.
+        """The conjugate transpose of a matrix; for real dtypes, its transpose. Raises ShapeError for other than 0 or 2 axes.
 
         >>> sg.zeros(2, 3).H.shape
         shadergrad.Size([3, 2])
@@ -293,7 +293,7 @@ class ShapeTensor(NumericTensor):
 
     @property
     def mH(self) -> Self:
-        """The last two axes exchanged, and conjugated, which changes nothing here: `mT`.
+        """The conjugate transpose of the last two axes; for real dtypes, `mT`.
 
         >>> sg.zeros(5, 2, 3).mH.shape
         shadergrad.Size([5, 3, 2])
@@ -301,8 +301,7 @@ class ShapeTensor(NumericTensor):
         return self.mT
 
     def adjoint(self) -> Self:
-        """The last two axes exchanged, and conjugated, which changes nothing here: `mH`, a view. Raises ShapeError for a
-        vector.
+        """The conjugate transpose of the last two axes, a view: `mH`. Raises ShapeError for a vector.
 
         >>> sg.tensor([[1, 2], [3, 4]]).adjoint()
         tensor([[1, 3],

@@ -1,9 +1,9 @@
 """Views and aliases: how a tensor comes to share memory with others, and when it stops sharing.
 
 In: a tensor and a path of views. Out: a tensor over that part, with the history of the first (`_view`) or its own (`_alias`).
-storage.py describes the shared objects. A tensor without views and aliases owns its node alone. Reference counts tell when this is so
-again (`_share_no_more`, `_keep_memory_private`): another local variable in these two functions changes the count, which tests/memory
-and tests/device/test_storages.py detect.
+storage.py describes the shared objects. A tensor without views and aliases is the only owner of its node. When all others are gone, it is
+so again, which reference counts show (`_share_no_more`, `_keep_memory_private`). Another local variable in these two functions would
+change the counts; tests/memory and tests/device/test_storages.py detect that.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class SharedTensor(DescribedTensor):
     def _view(self, show: Callable[[Node], Node]) -> Self:
         """A view of this tensor: `show` computes its value from this tensor's, by views alone."""
         shared = self._share()
-        seen = shared.storage.version  # before the value, which another thread may write: then it is looked at again
+        seen = shared.storage.version  # read before the value, so that another thread's write in between is noticed
         mine = self._node
         node = show(mine)
         if node is mine and is_kind(mine, Variable):
-            node = make(Reshape(mine.shape), mine)  # of a leaf the whole of it is a result
+            node = make(Reshape(mine.shape), mine)  # a view of all of a leaf is a result, not the leaf
         path = (*self._path, *between(mine, node)) if node is not mine else self._path
         if mine.requires_grad and not (node.requires_grad and mode.grad):
             return self._alias(path, without_history(node), ambiguous=True)
@@ -92,13 +92,13 @@ class SharedTensor(DescribedTensor):
         return result
 
     def _apart(self, base: Base, node: Node) -> Node:
-        """`node`, the value of an alias of this tensor, as the value of the alias's own base, so that it has an owner when this tensor is
-        gone. In a capture it stays this tensor's, which existed before.
+        """`node`, the value of an alias of this tensor, with the alias's own base as its owner, so that it has an owner after this tensor is
+        gone. In a capture, this tensor stays the owner, because it existed before.
         """
         if node.requires_grad or current.trace is not None:
             return node
         if node is self._current:
-            if not base.path:  # the storage's, which both of them hold
+            if not base.path:  # the storage's node, which both reference
                 return node
             node = renamed(node)
         base.own(node)
@@ -116,17 +116,17 @@ class SharedTensor(DescribedTensor):
         return self if shared is None or shared.path or self._path else shared.storage
 
     def _keep_memory_private(self) -> bool:
-        """Call this before the memory of the value is overwritten: it ensures that nobody else has it. Others keep the memory, and this
-        tensor, which shows all of it, continues with a copy. Returns whether a copy was needed.
+        """Call this before the memory of the value is overwritten: it ensures that nothing else references it. If others do, they keep the
+        memory, and this tensor, which shows all of it, continues with a copy. Returns whether a copy was needed.
 
-        Reference counts of the value's node and of its memory tell. A count that is too high only costs a copy.
+        It compares reference counts of the value's node and of its memory. A count that is too high only costs a copy.
         """
         self._share_no_more()
         shared = self._shared
         node = self._node
         if shared is not None:
             shared.node = shared.storage.node = node
-        # it is the tensor's and the variable's, and what is shared has it twice; the memory is the node's and that of the list of inputs
+        # the tensor and the variable reference the node, shared memory does so twice; the node and the list of inputs reference the memory
         ours = (2 if shared is None else 4) + cpython.ASKING
         if cpython.references(self._current) <= ours and cpython.references(node.storage) <= 2 + cpython.ASKING:
             return False
@@ -153,7 +153,7 @@ class SharedTensor(DescribedTensor):
         if self._path:
             return False
         notes = (0, 0) if current.trace is None else current.trace.references(shared)
-        others = cpython.references(self._shared) - notes[0] - 2 - cpython.ASKING  # the tensor has it, and the variable
+        others = cpython.references(self._shared) - notes[0] - 2 - cpython.ASKING  # not the tensor and the variable
         if others > 0 or cpython.references(shared.storage) - notes[1] > 1 + cpython.ASKING:
             return False
         if current.trace is not None:
@@ -161,13 +161,13 @@ class SharedTensor(DescribedTensor):
         node = self._current = shared.current()
         self._shared = None
         value = nodes.resolve(node)
-        value.owner = node.owner = weakref.ref(self)  # of a leaf, its earlier nodes know `_leaf`
+        value.owner = node.owner = weakref.ref(self)  # a leaf's earlier nodes have `_leaf`
         if value.storage is None:
             pending.succeed(self, shared.storage)
         return True
 
     def _is_alone(self) -> bool:
-        """Whether no other tensor has the memory that this one shows, or a part of it."""
+        """Whether no other tensor shows any part of this tensor's memory."""
         shared = self._shared
         if shared is None:
             return True
@@ -179,22 +179,22 @@ class SharedTensor(DescribedTensor):
 
     @property
     def _exchanged(self) -> tuple[Any, ...]:
-        """How often the memory was replaced, and by what; 0 times if the tensor shares it with none, for which only the kind of memory
-        matters.
+        """How often the memory was replaced, and by which memory; 0 times if the tensor shares it with no other, because then only the
+        kind of memory matters.
         """
         times = 0 if not self._rebound or self._share_no_more() else self._rebound
         node = self._current
         return times, node.shape, node.dtype, node.device
 
     def _was_overwritten(self) -> None:
-        """The memory of the value has new contents: tensors that share it must derive their values again."""
+        """Call this after the memory of the value was overwritten: tensors that share it must derive their values again."""
         shared = self._shared
         if shared is not None:
             self._seen = shared.version = shared.storage.version = new_version()
 
     @staticmethod
     def _all_of(storage: Storage) -> Any:
-        """A tensor over all of a storage: the one that it references, if that still is."""
+        """A tensor over all of a storage: the one that the storage references, if it still exists."""
         first = storage.tensor()
         if first is not None and first._cell() is storage:
             return first
@@ -213,7 +213,7 @@ class SharedTensor(DescribedTensor):
         self._current = base.node = other._apart(base, node)
         self._seen = base.version
         if not base.path and not (current.trace is not None and base.storage.origin <= current.trace.began):
-            base.storage.tensor = weakref.ref(self)  # in a capture what was there before stays the one that it is
+            base.storage.tensor = weakref.ref(self)  # in a capture, a tensor from before stays the storage's tensor
         return base
 
     def _snapshot(self) -> tuple[Any, ...]:
@@ -223,7 +223,7 @@ class SharedTensor(DescribedTensor):
         self._current, self._shared, self._path, self._seen = state
         node = self._current
         owner = None if node.owner is None else node.owner()
-        if self._shared is None and not isinstance(owner, Handle):  # what it was shared through meanwhile
+        if self._shared is None and not isinstance(owner, Handle):  # a Handle: sharing began meanwhile
             node.owner = weakref.ref(self)
 
     def _is_the_same_view(self, other: SharedTensor) -> bool:

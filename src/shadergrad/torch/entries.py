@@ -1,8 +1,8 @@
-"""One operator of a recorded sequence: how later calls of it are recognised, and how its results are made again.
+"""One operator of a recorded sequence: recognises later calls of it, and makes its results again.
 
 In: the arguments of an operator as PyTorch passes them, and its results. Out: an Entry, which compares later arguments with the
-recorded ones, and creates results like the recorded ones. A place numbers a value of the sequence: from 0 on the values that its operators
-computed, a row of nodes each, and -1, -2, … the values that the sequence took from outside.
+recorded ones, and creates results like the recorded ones. A place is the number of a value of the sequence: 0, 1, … for the values that its
+operators computed, each of which is a row of nodes, and -1, -2, … for the values that the sequence took from outside.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .private import lay, new_tensor
 from .storage import Cell, constant
 
 PLAIN = (int, bool, str, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
-MOST_MAKINGS = 8  # recipes per entry, for different sets of living values at the sequence's end
-_LIST, _NUMBERS = object(), object()  # what stands before the items of a list
+MOST_MAKINGS = 8  # recipes per entry, for different sets of referenced values at the sequence's end
+_LIST, _NUMBERS = object(), object()  # markers before the items of a list
 
 
 class Unlike(Exception):
-    """An argument with which later ones cannot be compared."""
+    """An argument that cannot be compared with later ones."""
 
 
 class Following(Protocol):
@@ -42,7 +42,7 @@ class Following(Protocol):
 
 
 class Seen(NamedTuple):
-    """A device tensor as an argument. own_shape and own_dtype: of the value in its cell, if that came from outside."""
+    """A device tensor as an argument. own_shape and own_dtype: those of the value in its cell, if that came from outside."""
 
     place: int
     shape: tuple[int, ...]
@@ -94,7 +94,9 @@ class Items(NamedTuple):
 
 
 class Making(NamedTuple):
-    """The recipe that makes values of a sequence. inputs: the numbers of the recipe's inputs among those that the sequence took from outside."""
+    """The recipe that makes values of a sequence. inputs: the numbers of the recipe's inputs among the values that the sequence took from
+    outside.
+    """
 
     recipe: Recipe
     inputs: tuple[int, ...]
@@ -106,8 +108,8 @@ def in_order(args: Any, kwargs: Any) -> list[Any]:
 
 
 def leaves_of(values: Any, leaves: list[Any]) -> list[Any]:
-    """Arguments, with the elements of lists that hold tensors or numbers; equal numbers of a list once. Host tensors into which PyTorch
-    wrapped numbers are numbers. Raises Unlike for other host tensors.
+    """Arguments, with the elements of lists that hold tensors or numbers; a list of equal numbers counts as one number. Host tensors in which
+    PyTorch wrapped numbers are numbers. Raises Unlike for other host tensors.
     """
     for a in values:
         if isinstance(a, torch.Tensor):
@@ -135,7 +137,7 @@ def _number(a: torch.Tensor) -> Any:
 
 
 def with_numbers(values: Any, put: dict[int, Any], at: list[int]) -> list[Any]:
-    """The arguments with some leaves replaced. put: by the number of the leaf. at: the number of the first, which advances."""
+    """The arguments with some leaves replaced. put: the new ones, by the position of the leaf. at: the position of the first, which advances."""
     made: list[Any] = []
     for a in values:
         if type(a) is list or type(a) is tuple:
@@ -159,13 +161,13 @@ def with_numbers(values: Any, put: dict[int, Any], at: list[int]) -> list[Any]:
 
 
 def _passed_over(leaves: Iterator[Any]) -> None:
-    """The marker before the elements of a list."""
+    """Skip the marker before the elements of a list."""
     next(leaves)
     next(leaves)
 
 
 def specs_of(values: Any, leaves: Iterator[Any]) -> tuple[Any, ...]:
-    """The entry's description of arguments; `leaves` has that of each leaf."""
+    """An entry's description of arguments. leaves: the description of each leaf."""
     made: list[Any] = []
     for a in values:
         if type(a) is list or type(a) is tuple:
@@ -186,7 +188,7 @@ def specs_of(values: Any, leaves: Iterator[Any]) -> tuple[Any, ...]:
 
 
 def key_of(op: Any, leaves: Sequence[Any]) -> int:
-    """The key of an operator without the identity of its values. Raises Unlike for an unsupported kind of argument."""
+    """The key of an operator, which does not depend on the identity of its values. Raises Unlike for an unsupported kind of argument."""
     key: list[Any] = [op]
     for a in leaves:
         if isinstance(a, torch.Tensor):
@@ -205,7 +207,7 @@ def key_of(op: Any, leaves: Sequence[Any]) -> int:
 
 
 def differs(a: Any, e: Any) -> bool:
-    """Whether an argument that is not a tensor differs from before; 0.0 is not -0.0."""
+    """Whether an argument that is not a tensor differs from before; 0.0 differs from -0.0."""
     return type(a) is not type(e) or (repr(a) != repr(e) if type(a) is float else a != e)
 
 
@@ -265,7 +267,7 @@ def _are_as_said(values: Any, specs: tuple[Any, ...], run: Following, tensors: l
 
 
 def _is_number(a: Any, e: Any, run: Following) -> bool:
-    """Whether it is a number, or a list of equal ones; one that changes becomes an input."""
+    """Whether an argument is the entry's number, or list of equal numbers. A number that may change becomes an input."""
     if type(e) is Same:
         if not isinstance(a, (list, tuple)) or len(a) != e.length:
             return False
@@ -283,13 +285,13 @@ def _is_number(a: Any, e: Any, run: Following) -> bool:
 
 
 class Entry:
-    """An operator, behind others. leaves: its arguments, and specs: with the lists that hold them. rows: the nodes that it added. given: its
-    results: Given, Plain, Items, or the number of a tensor among the arguments; kind: what holds several. written: of those, by number, the
-    places that it wrote.
+    """An operator, after those that precede it in the sequence. leaves: descriptions of its arguments; specs: the same with the lists that
+    contain them. rows: the nodes that it added. given: its results: Given, Plain, Items, or the number of a tensor among the arguments; kind:
+    the type that contains several results. written: the places of new values for tensors among the arguments, by number.
 
-    behind: operators that came next. depth: how many came before. count: rows up to here. inputs: values taken from outside up to here.
-    key, chain: hashes of the operator, and of all up to here. Where the sequence ended here: makings and quick, how values were made; worth,
-    which of them are views; asked: views that were read.
+    behind: the operators that came next. depth: the number of preceding operators. count: the number of rows up to here. inputs: the number
+    of values taken from outside up to here. key, chain: hashes of the operator, and of all operators up to here. If a sequence ended here:
+    makings and quick: how its values were made; worth: which of them are views; asked: the views that were read.
     """
 
     __slots__ = (
@@ -315,8 +317,8 @@ class Entry:
         self.inputs = before.inputs if before else 0
 
     def fits(self, args: Any, kwargs: Any, run: Following) -> Sequence[Any] | None:
-        """The tensors among arguments that match the entry's and have the same values of the sequence; the run records values
-        from outside. None if they do not match.
+        """The tensors among the arguments, if the arguments match the entry's and are the same values of the sequence, else None. The run
+        records values from outside.
         """
         begin = len(run.inputs)
         values = in_order(args, kwargs) if kwargs else args
@@ -324,13 +326,13 @@ class Entry:
         try:
             if len(values) == len(self.specs) and _are_as_said(values, self.specs, run, tensors):
                 return tensors
-        except (AttributeError, Unlike):  # no tensor of the device, or one without a cell
+        except (AttributeError, Unlike):  # not a tensor of the device, or without a cell
             pass
         run.give_back(begin)
         return None
 
     def give(self, tensors: Sequence[Any], run: Following) -> Any:
-        """Results like the recorded ones, whose values the run will make. tensors: as returned by `fits`."""
+        """Results like the recorded ones. The run will make their values. tensors: as returned by `fits`."""
         run.at = self
         for k, place in self.written:
             cell = tensors[k].untyped_storage().cell
@@ -340,7 +342,7 @@ class Entry:
         return made[0] if self.kind is None and made else self.kind(made) if self.kind is not None else None
 
     def computed(self, places: tuple[int, ...]) -> tuple[int, ...]:
-        """The values that are neither views nor numbers, or that were read before."""
+        """The places of values that are not views, and of views that were read before."""
         if places not in self.worth:
             shows = self.making(places).recipe.shows if places else ()
             if len(self.worth) >= MOST_MAKINGS:
@@ -373,7 +375,7 @@ class Entry:
 
 
 def _results(given: tuple[Any, ...], tensors: Sequence[Any], run: Following) -> list[Any]:
-    """Results from their description, as tensors whose values the run will make."""
+    """Makes results from their descriptions, as tensors whose values the run will make."""
     made: list[Any] = []
     for g in given:
         if type(g) is Given:

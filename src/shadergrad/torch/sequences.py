@@ -1,12 +1,12 @@
-"""Repeated sequences of operators, which are recognised and replayed instead of being recorded again.
+"""Recognises repeated sequences of operators, and replays them instead of recording them again.
 
-A training loop calls the same operators in each step. From the third time on the calls follow a tree of entries (entries.py): each
+A training loop calls the same operators in each step. From the third time on, the calls follow a tree of entries (entries.py): each
 operator's arguments are compared with those of the earlier step, and its results are tensors whose values are promised. The sequence
 ends when a value is read, the device computes, or another operator is called. Then the promised values that are still referenced become
 results of one composition (graph/composition.py), whose program is found by its short key, without building a graph.
 
-The first time an operator's key is noted, the second time its nodes are recorded. Operators that depend on more than their arguments
-(random numbers, values that were read, host tensors) are never recorded: they run as they are, and their results count as values from
+The first time, an operator's key is noted; the second time, its nodes are recorded. Operators that depend on more than their arguments
+(random numbers, values that were read, host tensors) are never recorded: they run as usual, and their results count as values from
 outside.
 """
 
@@ -51,14 +51,15 @@ from .storage import Cell, Place, cell_of, constant, offset_of, wrap
 
 Kernel = Callable[..., Any]
 MOST_OPERATORS = 5_000  # per sequence
-MOST_ALIKE = 8  # successors of an entry that differ only in which values they take
+MOST_ALIKE = 8  # successors of an entry that differ only in the values that they take
 MOST_NOTED = 200_000
 MOST_ENTRIES = 20_000
 
 
 class _Recording:
-    """A sequence that is being recorded. at: its last entry. beside: an earlier entry here with other numbers. inputs: how many values it took
-    from outside. places: of its values, by the ids of nodes, which are kept, so that ids stay unique.
+    """A sequence that is being recorded. at: its last entry. beside: the earlier entry at this point that has other numbers. inputs: the
+    number of values that it took from outside. places: the places of its values, by the ids of nodes; the nodes are kept, so that ids stay
+    unique.
     """
 
     def __init__(self, at: Entry) -> None:
@@ -78,7 +79,9 @@ class _Recording:
 
 
 class _Tree:
-    """The recorded sequences. noted: operators with all before them, by hash. apart: operators that are never recorded. count: of entries."""
+    """The recorded sequences. noted: hashes of operators together with all preceding ones. apart: keys of operators that are never
+    recorded. count: the number of entries.
+    """
 
     def __init__(self) -> None:
         self.roots: dict[Any, Entry] = {}
@@ -102,8 +105,9 @@ class _Tree:
 
 
 class _State(threading.local):
-    """The state of a thread. run: the sequence that it replays; recording: the one that it records; neither: it notes operators, the last one
-    `chain`, until the next sequence begins. inside: an operator runs, and the operators that it calls belong to it.
+    """The state of a thread. run: the sequence that it replays; recording: the sequence that it records. Without either, it notes operators
+    until the next sequence begins; chain: the hash of the last noted one. inside: an operator runs, and the operators that it calls are part
+    of it.
     """
 
     inside: bool = False
@@ -139,7 +143,7 @@ def flush() -> None:
 
 
 def followed(op: Any, kernel: Kernel) -> Kernel:
-    """A kernel, as the dispatcher calls it, with recording and replay."""
+    """A kernel with recording and replay, for the dispatcher to call."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if state.inside or mode.heard or current.trace is not None or timing.listeners or symbolic_sizes.follows:
@@ -187,7 +191,7 @@ def _other(op: Any, kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def _recording_from(run: Run) -> _Recording:
-    """Continues as a recording at the point up to which a sequence was replayed."""
+    """Ends a replay, and continues as a recording at the same point of the sequence."""
     recording = _Recording(run.at)
     for place, node in run.end().items():
         recording.note(node, place)
@@ -242,7 +246,7 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
             result = kernel(*given, **named)
     except Exception:
         state.inside = False
-        if call.put:  # the kernel looks at the number
+        if call.put:  # the kernel reads the number, so a tensor cannot replace it
             call.undo()
             tree.apart.add(key)
             return _apart(kernel, args, kwargs)
@@ -267,7 +271,7 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
 
 
 def _takes_tensors_as_numbers(op: Any, leaves: list[Any]) -> bool:
-    """Whether a 0-d float32 tensor means the same as a number: in elementwise operators, beside float32 tensors."""
+    """Whether a 0-d float32 tensor can replace a number: in elementwise operators on float32 tensors."""
     is_elementwise = torch.Tag.pointwise in getattr(op, "tags", ()) or str(op).startswith(
         ("aten._foreach_", "aten._fused_")
     )
@@ -275,7 +279,7 @@ def _takes_tensors_as_numbers(op: Any, leaves: list[Any]) -> bool:
 
 
 def _changed_numbers(twin: Entry, leaves: list[Any]) -> tuple[int, ...]:
-    """The leaves that are numbers and differ from those of an entry, or did before."""
+    """The positions of numbers among the leaves that differ from those of an entry, or differed before."""
     if len(leaves) != len(twin.leaves):
         return ()
     return tuple(
@@ -288,16 +292,16 @@ def _changed_numbers(twin: Entry, leaves: list[Any]) -> tuple[int, ...]:
 
 
 class _Call:
-    """An operator that is being recorded. put: tensors in place of numbers that change, by the number of the leaf."""
+    """An operator that is being recorded. put: the tensors that replace changing numbers, by the position of the leaf."""
 
     def __init__(self, recording: _Recording, leaves: list[Any], changed: tuple[int, ...]) -> None:
         self.recording = recording
         self.leaves = leaves
         self.put: dict[int, Any] = {}
         self.specs: list[Any] = []
-        self.fresh: dict[int, int] = {}  # of nodes that come from outside, by id, the place
-        self.nodes: list[Node] = []  # these
-        self.cells: dict[int, tuple[int, Cell, Node]] = {}  # by id, with the number of the tensor and the value before
+        self.fresh: dict[int, int] = {}  # the places of nodes that come from outside, by id
+        self.nodes: list[Node] = []  # the nodes of `fresh`
+        self.cells: dict[int, tuple[int, Cell, Node]] = {}  # by id, with the tensor's position and the previous value
         self.tensors = [a for a in leaves if isinstance(a, torch.Tensor)]
         at = 0
         for k, a in enumerate(leaves):
@@ -327,7 +331,7 @@ class _Call:
         return Seen(self._place(node), tuple(a.shape), a.stride(), offset_of(a), a.dtype, node.shape, node.dtype)
 
     def undo(self) -> None:
-        """Restore the arguments' old values, if the operator failed after it had written some."""
+        """Restore the arguments' old values after an operator that failed may have overwritten some."""
         for _, cell, node in self.cells.values():
             if cell.node is not node:
                 cell.keep(node)
@@ -336,7 +340,7 @@ class _Call:
         """Record the operator's actions in an entry. False if they cannot be recorded."""
         for a, e in zip(self.leaves, self.specs, strict=True):
             if type(e) is Seen and (e.shape, e.stride, e.offset) != (tuple(a.shape), a.stride(), a.storage_offset()):
-                return False  # the operator gave its argument another size
+                return False  # the operator changed the size of its argument
         results = result if isinstance(result, (tuple, list)) else () if result is None else (result,)
         ends: list[Node] = []
         told: list[Any] = []
@@ -361,19 +365,19 @@ class _Call:
         left = iter([places[id(node)] for node in ends])
         entry.given = tuple([_placed(t, left) for t in told])
         entry.written = tuple([(k, places[id(node)]) for k, node in written])
-        entry.kind = list if type(result) is list else tuple if isinstance(result, tuple) else None  # of names, too
+        entry.kind = list if type(result) is list else tuple if isinstance(result, tuple) else None  # named tuples too
         entry.leaves = tuple(self.specs)
         return True
 
     def _are_alone(self, written: list[int]) -> bool:
-        """Whether no other argument has the value of one that is written. Then none can share its memory, now or later, and be read
-        or written after it.
+        """Whether each written argument has a value that no other argument has. Then no other argument can share its memory, now or later,
+        and be read or written after it.
         """
         taken = [e.place for e in self.specs if type(e) is Seen]
         return all(taken.count(taken[k]) == 1 for k in written)
 
     def _rows(self, ends: list[Node], made: list[Node]) -> list[tuple[Node, Row]] | None:
-        """The nodes that the operator added, in order; None if they depend on something else than its arguments."""
+        """The nodes that the operator added, in order; None if they depend on anything but its arguments."""
         ours = {id(node) for node in made}
         count, added = self.recording.at.count, dict(self.fresh)
         rows: list[tuple[Node, Row]] = []
@@ -408,7 +412,7 @@ class _Call:
         cell = getattr(r.untyped_storage(), "cell", None)
         if cell is None or id(cell) in self.cells or r.storage_offset() or r.is_neg() or r.is_conj():
             return None
-        self.cells[id(cell)] = (-1, cell, cell.node)  # another result may not lie over the same
+        self.cells[id(cell)] = (-1, cell, cell.node)  # no other result may use the same memory
         ends.append(cell.node)
         return Given(0, tuple(r.shape), r.stride(), r.dtype)
 

@@ -23,11 +23,11 @@ def mirror(module: Module, threads: int | None = None) -> Mirror:
     """A torch.nn.Module with the same computation as `module`, on PyTorch's cpu, with PyTorch's autograd.
 
     Its state dict has PyTorch's names (`torch_name`). Each call of the mirror first copies the parameters and buffers that have
-    changed. It runs the module's own forward on the device "torch": PyTorch computes its operations, or, if PyTorch lacks one,
-    NumPy with our gradient rule.
-    threads: PyTorch's; by default the cores less 2, at least 1.
+    changed. It runs the module's own forward on the device "torch": PyTorch computes its operations. If PyTorch lacks an operation,
+    NumPy computes it, and our gradient rule differentiates it.
+    threads: the number of PyTorch's threads; by default two less than the number of cores, at least 1.
     Raises MissingPackageError without PyTorch; InteropError for anything but our modules, for two parameters that would have
-    one name, and for fewer than 1 thread.
+    the same name, and for fewer than 1 thread.
 
     >>> model = nn.Linear(2, 1)
     >>> twin = sg.interop.torch.mirror(model)
@@ -40,7 +40,7 @@ def mirror(module: Module, threads: int | None = None) -> Mirror:
     if not isinstance(module, Module):
         raise InteropError(f"[mirror] takes a module of shadergrad, not a {type(module).__name__}.")
     require("torch", "torch", "a mirror in PyTorch")
-    from .module_mirror import Mirror  # here, for PyTorch is optional and slow to load
+    from .module_mirror import Mirror  # here, because PyTorch is optional and slow to load
 
     return Mirror(module, threads)
 

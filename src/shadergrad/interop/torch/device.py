@@ -83,7 +83,7 @@ class _Given(Stored):
         )
 
 
-_Given.kind = "source"  # said here and not in the class, so that it is no record of the registry
+_Given.kind = "source"  # set here and not in the class, so that the class does not enter the registry
 
 
 def _tensor_of(array: np.ndarray, dtype: DType) -> torch.Tensor:
@@ -92,7 +92,7 @@ def _tensor_of(array: np.ndarray, dtype: DType) -> torch.Tensor:
 
 
 def _array_of(value: torch.Tensor) -> np.ndarray:
-    """Values on the host; those of bfloat16, which NumPy has not, as float32."""
+    """Values on the host; those of bfloat16, which NumPy lacks, as float32."""
     value = value.detach()
     return (value.float() if value.dtype is torch.bfloat16 else value).numpy()
 
@@ -140,7 +140,7 @@ def _computed(node: Node) -> torch.Tensor:
         return _Part.apply(primitive.position, *operands)
     rule = rule_of(type(primitive).__name__, operands)
     if rule is not None:
-        with suppress(RuntimeError, IndexError):  # the twin raises what is raised here, as for a position out of range
+        with suppress(RuntimeError, IndexError):  # the NumPy twin raises our error, as for a bad position
             value = rule(primitive, *operands)
             dtype = torch_dtype(node.dtype)
             return value if value.dtype is dtype else value.to(dtype)
@@ -154,7 +154,7 @@ def _by_twin(node: Node, operands: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 class _ByTwin(torch.autograd.Function):
-    """A primitive computed by its NumPy twin and differentiated by its vjp, whose nodes are computed here, too."""
+    """A primitive computed by its NumPy twin and differentiated by its vjp, whose nodes this device computes, too."""
 
     @staticmethod
     def forward(ctx: Any, node: Node, *operands: torch.Tensor) -> torch.Tensor:
@@ -180,7 +180,7 @@ class _ByTwin(torch.autograd.Function):
 
 
 class _Meet(torch.autograd.Function):
-    """The join of the gradients of several results (primitives/joint.py): a number whose gradient comes when all have arrived."""
+    """Joins the gradients of several results (primitives/joint.py): a number whose backward pass runs after that of all results."""
 
     @staticmethod
     def forward(ctx: Any, node: Node, *operands: torch.Tensor) -> torch.Tensor:
@@ -200,7 +200,7 @@ class _Meet(torch.autograd.Function):
 
 
 class _Part(torch.autograd.Function):
-    """One of those results: its value, and the token of their join."""
+    """One of these results: its value, and the token that `_Meet` gives."""
 
     @staticmethod
     def forward(ctx: Any, position: int, value: torch.Tensor, token: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ from .device import NAME, to_ours, to_theirs
 
 
 def _translated(function: Callable[..., Any]) -> Callable[..., Tensor]:
-    """Called with our tensors."""
+    """A function of PyTorch as a function of our tensors."""
 
     def call(*args: Any, **kwargs: Any) -> Tensor:
         return to_ours(function(*map(_of, args), **{name: _of(value) for name, value in kwargs.items()}))
@@ -41,7 +41,7 @@ def _cross_entropy(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """inplace: written into our input tensor, because torch.Tensors are never written to here."""
+    """inplace: writes into our input tensor, because torch.Tensors are never overwritten here."""
     result = to_ours(theirs.dropout(to_theirs(input), p, training))
     return input._update_in_place(result, "dropout_") if inplace else result
 

@@ -39,7 +39,7 @@ class _TorchTwins(DeviceTwins):
     def copy(self, twin: Twin, array: np.ndarray) -> None:
         theirs = self.theirs[twin.name]
         value = torch.from_numpy(array)
-        if value.dtype is theirs.dtype:  # where the twin sees it too
+        if value.dtype is theirs.dtype:  # overwritten in place, which changes the twin too
             theirs.data.copy_(value)
         else:
             theirs.data = value
@@ -58,7 +58,7 @@ class _TorchTwins(DeviceTwins):
 
 
 def _twin(value: torch.Tensor) -> Tensor:
-    """A tensor of ours that is a parameter or a buffer of PyTorch's: a leaf there, and here."""
+    """Our tensor for a parameter or a buffer of PyTorch's: a leaf in both libraries."""
     with grad_mode(False):
         leaf = to_ours(value)
     if not isinstance(value, torch.nn.Parameter):
@@ -120,12 +120,12 @@ class Mirror(torch.nn.Module):
     def sync(self) -> int:
         """Copy the parameters and buffers of the module that have changed since the last sync. Returns their number.
 
-        Each call does so first.
+        Each call of the mirror syncs first.
         """
         return self._device_twins.sync()
 
     def gradients(self) -> dict[str, np.ndarray]:
-        """The gradients by our names, as arrays; those of the mirror are None afterwards."""
+        """The gradients as arrays, by our names. Afterwards the mirror's gradients are None."""
         found = {}
         for twin in self._device_twins.twins:
             theirs = self._device_twins.theirs[twin.name]
@@ -135,12 +135,12 @@ class Mirror(torch.nn.Module):
         return found
 
     def backward(self, loss: torch.Tensor) -> None:
-        """loss.backward(), on as many threads as the mirror has."""
+        """loss.backward() with the mirror's number of threads."""
         with limited(self._threads):
             loss.backward()
 
     def write_gradients(self) -> None:
-        """Add the mirror's gradients to .grad of the module's parameters, and forget them here."""
+        """Add the mirror's gradients to .grad of the module's parameters, and clear them in the mirror."""
         gradients = self.gradients()
         for twin in self._device_twins.twins:
             if twin.name in gradients:
@@ -149,12 +149,12 @@ class Mirror(torch.nn.Module):
                 own.grad = new if own.grad is None else own.grad + new
 
     def write_back_buffers(self) -> None:
-        """Count calls of the mirror as calls of the module: copy the mirror's buffers to it, and advance its generator by a
+        """Count calls of the mirror as calls of the module: copy the mirror's buffers to the module, and advance its generator by one
         draw."""
         self._device_twins.write_back_buffers()
 
     def write_back(self) -> None:
-        """Copy values of the mirror that were trained or loaded to the module."""
+        """Copy the mirror's values, after training or loading, to the module."""
         for twin in self._device_twins.twins:
             twin.own.write_(self._device_twins.theirs[twin.name].detach().numpy())
 
@@ -172,7 +172,7 @@ def _named(module: Module) -> Iterator[tuple[str, Tensor]]:
 
 
 class _Part(torch.nn.Module):
-    """A part of the tree, which only holds tensors. kind: what ours is called."""
+    """A submodule of the mirror, which only holds tensors. kind: the class name of our module."""
 
     kind = ""
 
@@ -212,7 +212,7 @@ def _values(tensor: Tensor) -> torch.Tensor:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """PyTorch's generator from a seed, and afterwards as it was."""
+    """A context in which PyTorch's generator starts from a seed; afterwards it has its previous state."""
     before = torch.get_rng_state()
     torch.manual_seed(seed)
     try:

@@ -29,7 +29,7 @@ def torch_name(name: str) -> str:
 
 
 def torch_names(names: Iterable[str]) -> dict[str, str]:
-    """Each of our names with PyTorch's. Raises InteropError if two of ours would have one name."""
+    """PyTorch's name for each of our names. Raises InteropError if two of our names would become one."""
     found = {name: torch_name(name) for name in names}
     ours: dict[str, str] = {}
     for name, theirs in found.items():

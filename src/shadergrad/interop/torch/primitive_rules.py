@@ -34,7 +34,7 @@ DTYPES: dict[str, torch.dtype] = {
 }
 
 RULES: dict[str, Rule] = {}  # by the name of the primitive's class; takes the primitive, then its operands
-FLOATING: dict[str, Rule] = {}  # those for floating operands alone
+FLOATING: dict[str, Rule] = {}  # rules for floating operands only
 
 
 def _elementwise(table: dict[str, Rule], **functions: Callable[..., Any]) -> None:
@@ -101,14 +101,14 @@ _elementwise(
 
 
 def _rule(function: Rule) -> Rule:
-    """The function is the rule of the primitive whose name it ends in."""
+    """Registers a function as the rule of the primitive that it is named after."""
     RULES[function.__name__.rpartition("_")[2]] = function
     return function
 
 
 def rule_of(name: str, operands: tuple[Tensor, ...]) -> Rule | None:
-    """The rule of a primitive for such operands, if there is one."""
-    if any(x.dtype is torch.uint32 for x in operands):  # PyTorch computes little with these
+    """The rule of a primitive for these operands, if there is one."""
+    if any(x.dtype is torch.uint32 for x in operands):  # PyTorch has few operations on uint32
         return None
     found = RULES.get(name)
     if found is None and operands and operands[0].is_floating_point():
@@ -122,7 +122,7 @@ def _Variable(_: Any, x: Tensor) -> Tensor:
 
 
 class _Succeeding(torch.autograd.Function):
-    """The value of the first operand, whose gradient goes to the second."""
+    """The value of the first operand; the gradient goes to the second."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, history: Tensor) -> Tensor:
@@ -235,7 +235,7 @@ def _ReduceProd(p: Any, x: Tensor) -> Tensor:
 @_rule
 def _Gather(p: Any, x: Tensor, positions: Tensor) -> Tensor:
     shared = all(s == 0 or n == 1 for a, (n, s) in enumerate(_layout(positions)) if a != p.axis)
-    if shared and positions.numel():  # one list of positions for all: whole slices move
+    if shared and positions.numel():  # the same positions everywhere: whole slices are copied
         line = positions[tuple(slice(None) if a == p.axis else 0 for a in range(positions.ndim))]
         return x.index_select(p.axis, line.long())
     return x.gather(p.axis, positions.long())
@@ -264,7 +264,7 @@ def _Conv(p: Any, x: Tensor, w: Tensor) -> Tensor:
 
 
 def _moved(p: Any, x: Tensor) -> Tensor:
-    """x (batch, channels, *size) with the zeros of a Conv between and around its elements, or with borders left out."""
+    """x (batch, channels, *size), dilated and padded with zeros as a Conv does, or with elements at the borders removed."""
     if any(s > 1 for s in p.spread):
         sizes = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], p.spread, strict=True)]
         apart = x.new_zeros((*x.shape[:2], *sizes))

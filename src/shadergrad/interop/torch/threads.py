@@ -1,4 +1,4 @@
-"""The number of PyTorch's threads. In: a requested number. Out: that number within a block."""
+"""Sets the number of PyTorch's threads within a context. In: a requested number."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..errors import InteropError
 
 
 def default_threads() -> int:
-    """The cores of this process less 2, for the driver and Python; at least 1."""
+    """The number of cores of this process, minus 2 for the driver and Python; at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores - 2)
 
 
 def check_threads(threads: int | None) -> int:
-    """The number of threads; None: the default. Raises InteropError below 1."""
+    """The number of threads, by default that of `default_threads`. Raises InteropError below 1."""
     if threads is None:
         return default_threads()
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:

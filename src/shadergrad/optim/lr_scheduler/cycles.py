@@ -1,4 +1,4 @@
-"""Cyclic schedules of the learning rate, which may cycle momentum in the opposite direction."""
+"""Cyclic schedules of the learning rate, which can cycle momentum in the opposite direction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import LRScheduler, Rates, SchedulerError, a_group, checked, put, sho
 
 
 class _Cycling(LRScheduler):
-    """A schedule that may cycle momentum, or the first of betas, with the rates."""
+    """A schedule that can cycle momentum, or the first element of betas, with the rates."""
 
     def _find_momentum(self) -> None:
         defaults = self.optimizer.defaults
@@ -28,17 +28,17 @@ class _Cycling(LRScheduler):
 
 
 class OneCycleLR(_Cycling):
-    """Up from max_lr / div_factor to max_lr, and down to 1 / final_div_factor of where it began (Smith, Topin, 2018).
+    """Raises the rate from max_lr / div_factor to max_lr, then lowers it to 1 / final_div_factor of its start (Smith, Topin, 2018).
 
-    total_steps, or epochs and steps_per_epoch: how many steps, of which the share pct_start goes up. Step it after
-    every batch.
-    anneal_strategy: 'cos' or 'linear'. three_phase: down to where it began first, as long as it went up, then to the
-    end.
-    cycle_momentum: momentum, or the first of betas, goes the other way, from max_momentum to base_momentum and back; it
-    then lives on the device, as the rate does, so the groups' programs are compiled once more when the scheduler is
-    made, and never again. max_lr and the two momenta: a number, or a list of one a group.
-    SchedulerError for arguments out of range, an optimizer without momentum where it is cycled, and more than
-    total_steps.
+    total_steps, or epochs times steps_per_epoch: the number of steps. The rate rises in the share pct_start of them. Call
+    `step` after every batch.
+    anneal_strategy: 'cos' or 'linear'. three_phase: the rate first falls back to its start, in as many steps as it rose,
+    then to the end.
+    cycle_momentum: momentum, or the first element of betas, moves in the opposite direction, from max_momentum to
+    base_momentum and back. It then lies on the device, as the rate does, so the groups' programs are compiled once more
+    when the scheduler is made, but not in later steps. max_lr and the two momenta: a number, or a list of one per group.
+    Raises SchedulerError for arguments out of range, for more than total_steps, and, with cycle_momentum, for an optimizer
+    without momentum.
 
     >>> optimizer = sg.optim.SGD([sg.zeros(1)], momentum=0.9)
     >>> shape = {"pct_start": 0.5, "div_factor": 4.0, "final_div_factor": 2.0, "anneal_strategy": "linear"}
@@ -115,7 +115,7 @@ class OneCycleLR(_Cycling):
         k = later[0] if later else len(self._schedule_phases) - 1
         phase = self._schedule_phases[k]
         began, ends = self._schedule_phases[k - 1]["end_step"] if k else 0.0, phase["end_step"]
-        part = (self.last_epoch - began) / (ends - began) if ends != began else 1.0  # a phase of no length is over
+        part = (self.last_epoch - began) / (ends - began) if ends != began else 1.0  # a phase of length 0 is complete
         rates = []
         for group in self.optimizer.param_groups:
             rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], part))
@@ -132,13 +132,15 @@ class OneCycleLR(_Cycling):
 
 @shown("base_lr=1.0, max_lr=2.0, step_size_up=2", 1.0, 1.5, 2.0, 1.5, 1.0, of="lr=1.0, momentum=0.9")
 class CyclicLR(_Cycling):
-    """Up from base_lr to max_lr and down again, over and over (Smith, 2017). Step it after every batch.
+    """Cycles the rate between base_lr and max_lr (Smith, 2017). Call `step` after every batch.
 
-    step_size_up, step_size_down: steps up and down, the second as many as the first if left out. mode: 'triangular', every
-    cycle alike; 'triangular2', each half as high as the one before; 'exp_range', times gamma ** step. scale_fn: a function in
-    place of a mode, of the cycle's number, or where scale_mode is 'iterations' of the step's.
-    cycle_momentum: as for OneCycleLR, from max_momentum to base_momentum and back. base_lr, max_lr and the two momenta: a
-    number, or a list of one a group. SchedulerError for an unknown mode, and an optimizer without momentum where it is cycled.
+    step_size_up, step_size_down: the numbers of steps in which the rate rises and falls; the second defaults to the first.
+    mode: 'triangular', all cycles have the same height; 'triangular2', each has half the height of the previous one;
+    'exp_range', the height is multiplied by gamma ** step. scale_fn: a function that gives the height instead of a mode, from
+    the number of the cycle, or with scale_mode='iterations' from that of the step.
+    cycle_momentum: as in OneCycleLR, from max_momentum to base_momentum and back. base_lr, max_lr and the two momenta: a
+    number, or a list of one per group. Raises SchedulerError for an unknown mode, and, with cycle_momentum, for an optimizer
+    without momentum.
     """
 
     def __init__(
@@ -184,7 +186,7 @@ class CyclicLR(_Cycling):
         self.base_lrs = lowest
 
     def state_dict(self) -> dict[str, Any]:
-        """As all schedulers'; a function is not saved, of a callable object its attributes."""
+        """The state, as of other schedulers. Of scale_fn, it contains the attributes of a callable object, but no function."""
         own = self._scale_fn_custom
         kept = None if own is None or isinstance(own, types.FunctionType) else own.__dict__.copy()
         return {**super().state_dict(), "_scale_fn_custom": kept}
@@ -195,7 +197,7 @@ class CyclicLR(_Cycling):
             self._scale_fn_custom.__dict__.update(state_dict["_scale_fn_custom"])
 
     def scale_fn(self, x: float) -> float:
-        """How high a cycle is, by its number or the step's."""
+        """The relative height of a cycle, from the number of the cycle or of the step."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         return {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
