@@ -93,8 +93,8 @@ Result.kind = "alias"  # said here and not in the class, so that it is no record
 
 @dataclass(frozen=True, eq=False)
 class SharedWeight(Meeting):
-    """Of products with one weight (outs, features), each plus a bias (outs,) where there is one: the gradient is one product over all of them,
-    where a product each, and their sum, would write the weight's size as many times."""
+    """A linear layer that is applied many times. Inputs: the weight (outs, features), and the bias (outs,) if there is one. The gradient of the weight
+    is one matrix multiplication over all calls; a sum of one for each call would write the weight's size as many times."""
 
     def gradients(self, grads: Mapping[int, Node], node: Node) -> Sequence[Node | None]:
         g, x = (_rows([grads[k] for k in sorted(grads) if k % 2 == part]) for part in range(2))
@@ -104,7 +104,7 @@ class SharedWeight(Meeting):
 
 
 def _rows(parts: Sequence[Node]) -> Node:
-    """Matrices one below the other; stacked first, as the gradient of `Unbound` is, so that equal stacks are computed once."""
+    """Matrices concatenated along their rows. They are stacked first, as the gradient of `Unbound` is, so that equal stacks are computed once."""
     n, size = parts[0].shape
     stacked = build.cat([build.reshape(p, (1, n, size)) for p in parts], 0)
     return build.reshape(stacked, (len(parts) * n, size))
@@ -112,7 +112,7 @@ def _rows(parts: Sequence[Node]) -> Node:
 
 @dataclass(frozen=True, eq=False)
 class SharedProduct(Primitive):
-    """One of the products with a weight; inputs: its value, the meeting, its own factor (n, features), the weight."""
+    """One call of a shared linear layer. Inputs: its value, the meeting, the layer's input (n, features), the weight."""
 
     position: int
 

@@ -1,9 +1,9 @@
-"""NumPy's BLAS as machine code calls it. In: sizes and strides of arrays of matrices. Out: a function, and words that describe the product.
+"""Calls of NumPy's BLAS from machine code. In: sizes and strides of matrices. Out: a function, and words that describe the multiplication.
 
-OpenBLAS's own threads spin for a tenth of a second after a product, on the cores that kernels need meanwhile. So BLAS has one
-thread while it multiplies here, and large products are cut. Where depends on their sizes alone, so results have the same bits for any
-number of threads. threadpoolctl finds the library and tells it; without it, and for libraries that it does not know, NumPy multiplies, and BLAS's
-own threads share.
+OpenBLAS's own threads spin for a tenth of a second after a multiplication, on the cores that kernels need in the meantime. So BLAS is limited to one
+thread, and large multiplications are cut into blocks for the thread pool. The cuts depend on sizes alone, so results are bitwise equal for any
+number of threads. threadpoolctl finds the library and sets its number of threads. Without threadpoolctl, or with a library unknown to it, NumPy multiplies
+with BLAS's own threads.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 from ..compile.native import library_product
 from . import llvm
 
-THREADED = 1 << 18  # multiplications of a matrix from which on OpenBLAS uses threads
-FEWEST_CUT = 1 << 22  # multiplications of a product that is cut
-A_BLOCK = 1 << 25  # multiplications of a block, about, of large products
+THREADED = 1 << 18  # scalar multiplications from which on OpenBLAS uses threads
+FEWEST_CUT = 1 << 22  # scalar multiplications from which on a matrix is cut
+A_BLOCK = 1 << 25  # scalar multiplications of a block, about
 MOST_BLOCKS = 16
-NARROWEST = 256  # rows, or columns, of a third block: BLAS copies the whole other operand for each
-STEP = 16  # of where blocks begin
-A_STRETCH = 1 << 17  # multiplications of a block of a matrix times a vector, which copies nothing
-FEWEST = 1 << 18  # multiplications that a thread takes
-NAMES = ("scipy_cblas_{}64_", "cblas_{}64_", "scipy_cblas_{}", "cblas_{}")  # of a library with 64-bit integers, or 32
+NARROWEST = 256  # rows, or columns, of more than two blocks: BLAS packs the whole other operand for each
+STEP = 16  # blocks begin at multiples of it
+A_STRETCH = 1 << 17  # scalar multiplications of a block of matrix times vector, for which nothing is packed
+FEWEST = 1 << 18  # scalar multiplications of a chunk, at least
+NAMES = ("scipy_cblas_{}64_", "cblas_{}64_", "scipy_cblas_{}", "cblas_{}")  # with 64-bit integers, then 32-bit
 PREFIXES = {"float32": "s", "float64": "d"}
 
 Cut = tuple[slice, slice]  # rows and columns of a block
@@ -42,9 +42,9 @@ def is_threaded(m: int, n: int, k: int) -> bool:
 
 
 class Called(NamedTuple):
-    """A product by calls of BLAS (compile/native/library_product.py).
+    """A matrix multiplication as calls of BLAS (compile/native/library_product.py).
 
-    words: the description. units: calls. least: those that are worth a thread. is_swapped: the right operand comes first.
+    words: the description. units: calls. least: the minimum of a chunk. is_swapped: the right operand is the first buffer.
     """
 
     function: llvm.Function
@@ -55,8 +55,9 @@ class Called(NamedTuple):
 
 
 def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: Strides, out: Strides) -> Called | None:
-    """The product of matrices `left` (batch, m, k) and (batch, k, n) of such strides in bytes; None where there is no library, or it does not take
-    matrices that lie so."""
+    """The multiplication of matrices `left` (batch, m, k) by (batch, k, n) with these strides in bytes; None if there is no library, or BLAS does not
+    accept the strides.
+    """
     batch, m, k = left
     size = np.dtype(dtype).itemsize
     of_vector = m == 1 or n == 1
@@ -120,7 +121,7 @@ def _form(is_turned: bool) -> int:
 
 
 def _lies(rows_apart: int, columns_apart: int, rows: int, columns: int, size: int) -> tuple[bool, int] | None:
-    """How a matrix lies: whether BLAS takes it as transposed, and its leading dimension; None where BLAS does not take it."""
+    """Whether a matrix is transposed for BLAS, and its leading dimension; None if BLAS does not accept its strides."""
     for is_turned, inner, outer, along, across in (
         (False, columns_apart, rows_apart, columns, rows),
         (True, rows_apart, columns_apart, rows, columns),
@@ -135,7 +136,7 @@ def _lies(rows_apart: int, columns_apart: int, rows: int, columns: int, size: in
 
 @cache
 def cuts(batch: int, m: int, n: int, k: int) -> list[Cut]:
-    """How each matrix of a product is cut: not at all where the batch gives enough blocks, else along the longer side."""
+    """How each matrix of the result is cut: along its longer side, or not at all if the batch gives enough blocks."""
     total, longer = batch * m * n * k, max(m, n)
     if m == 1 or n == 1:
         count = min(MOST_BLOCKS, total // A_STRETCH, longer // STEP)

@@ -1,11 +1,11 @@
 """Plans of the cpu device as native kernels. In: a plan. Out: a program that runs functions in machine code over NumPy arrays, and
 operations of the interpreter between them.
 
-Kernels and products run in stretches: one call of machine code runs all of them (threads.py), and the interpreter comes in between
-for operations that only it serves.
+Consecutive kernels and matrix multiplications form a stretch, which one foreign call runs (threads.py). Between stretches, the interpreter runs the
+operations that have no native form.
 
-Arrays that no program is given lie in one stretch of memory that all programs of the process share, for one runs at a time; where
-each lies is decided once, by how long it lives. Outputs are new arrays: others may hold the old ones.
+Intermediate arrays are placed in one block of memory, which all programs of the process share, because only one runs at a time. A memory planner places them
+by their live ranges when the program is loaded. Outputs are new arrays, because the old ones may still be referenced.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from . import blas, llvm, products, timing
 from .native_operations import laid, operation_of
 from .threads import Kernels, pool
 
-MOST_AT_ONCE = 64  # kernels of a call, so that Ctrl-C comes within a step
+MOST_AT_ONCE = 64  # kernels of a foreign call: Ctrl-C is delivered between calls
 
 
 class Stretch(NamedTuple):
-    """Steps `first` to `last` of a program, which machine code runs: kernels of its list from number `kernel`."""
+    """Steps `first` to `last` of a program, which one foreign call runs; `kernel` is the number of the first one's kernel."""
 
     first: int
     last: int
@@ -100,7 +100,7 @@ class Native:
     # -- where arrays lie
 
     def _products_of(self, steps: Steps) -> dict[int, tuple[products.Product, tuple[int, int]]]:
-        """Products that machine code computes, by the number of their step, and at which byte of its row each operand begins."""
+        """The matrix multiplications in machine code by step, and the byte offsets of their operands in their rows."""
         found = {}
         for k, step in enumerate(steps.steps):
             if step.hosted is None or not _is_product(step.hosted):
@@ -127,9 +127,9 @@ class Native:
         return [r for r in dict.fromkeys(written) if r not in outputs]
 
     def _tables(self, steps: Steps) -> None:
-        """One table of addresses for all kernels, each of which is given where its own begin; and the list of kernels."""
-        places: list[tuple[int, int]] = []  # of the table: a row and a byte of it, or -1 and an address
-        starts: list[int] = []  # of each step in the table
+        """Build the table of buffer addresses, of which each kernel gets its own part, and the list of kernels."""
+        places: list[tuple[int, int]] = []  # entries of the table: a row and an offset in bytes, or -1 and an address
+        starts: list[int] = []  # the first entry of each step
         for k, step in enumerate(steps.steps):
             starts.append(len(places))
             if k in self._products:
@@ -144,7 +144,7 @@ class Native:
         self._begins = np.array([begin for _, begin in places], np.uint64)
         self._addresses = np.zeros(
             len(steps.rows) + 1, np.uint64
-        )  # the last one is 0, of places with an address of their own
+        )  # the last one is 0, for entries with an address of their own
         hosted = {s.writes[0] for k, s in enumerate(steps.steps) if self._is_hosted(k)} - self._offsets.keys()
         self._fixed = np.array(list(self._offsets), np.intp)
         self._fixed_offsets = np.array(list(self._offsets.values()), np.uint64)
@@ -156,7 +156,7 @@ class Native:
         self._list_kernels(steps, starts)
 
     def _list_kernels(self, steps: Steps, starts: list[int]) -> None:
-        """The kernels as machine code reads them, and the program as stretches of them and single steps of the interpreter."""
+        """Build the list of kernels for the thread pool, and the program: stretches of kernels, and steps of the interpreter."""
         base = _address(self._table)
         kernels: list[tuple[llvm.Function, int, int, int]] = []
         self._program: list[Stretch | int] = []

@@ -1,8 +1,8 @@
-"""Products of matrices on the cpu device, as machine code computes them. In: arrays of matrices. Out: their products.
+"""Matrix multiplications on the cpu device. In: arrays of matrices. Out: their products.
 
-Most products of float32 are computed by own kernels (compile/native/panel_product.py), others by BLAS, and by NumPy where neither serves. Which
-one depends on sizes and strides alone, and so do a result's bits: they are the same in a native kernel, in a single operation, and
-for any number of threads.
+Most multiplications of float32 are own kernels (compile/native/panel_product.py), others are calls of BLAS, or of NumPy if neither can be used. The
+choice depends on sizes and strides alone. So the result's bits are the same in a compiled program, in a single operation, and for any number
+of threads.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ..compile.native import panel_product
 from . import blas, llvm
 from .threads import pool
 
-FEWEST = 1 << 18  # multiplications that a thread takes
-DESCRIPTIONS = 1024  # of products that come again
+FEWEST = 1 << 18  # scalar multiplications of a chunk, at least
+DESCRIPTIONS = 1024  # cached descriptions of multiplications
 
 
 class Product(NamedTuple):
-    """A product of arrays of certain sizes and strides as machine code reads it.
+    """A matrix multiplication for certain sizes and strides, as machine code reads it.
 
-    words: the description. units: what threads share out; least: those that are worth a thread. is_swapped: the right operand comes first.
-    needs_library: BLAS multiplies, and would use threads of its own.
+    words: the description. units: of the kernel, which threads share; least: the minimum of a chunk. is_swapped: the right operand is the
+    first buffer. needs_library: BLAS multiplies, and would start its own threads.
     """
 
     function: llvm.Function
@@ -36,7 +36,7 @@ class Product(NamedTuple):
     needs_library: bool = False
 
     def table(self, a: int, b: int, out: int) -> tuple[int, int, int, int]:
-        """The buffers of the function, of addresses."""
+        """The function's table of buffers, for the addresses of the operands and the result."""
         return *((b, a) if self.is_swapped else (a, b)), out, self.words.ctypes.data
 
 
@@ -52,7 +52,7 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def product_of(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Product | None:
-    """The product of arrays that lie in memory like these; None where NumPy multiplies."""
+    """The multiplication for arrays with these sizes and strides; None if NumPy multiplies."""
     if not (a.dtype == b.dtype == out.dtype) or a.shape[0] != out.shape[0] or out.shape[1:] != (a.shape[1], b.shape[2]):
         return None
     return _described(a.dtype.name, a.shape, b.shape[2], a.strides, b.strides, out.strides)

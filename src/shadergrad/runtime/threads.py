@@ -1,10 +1,10 @@
-"""The thread pool of native kernels: one in a process. In: kernels, each with the units that it computes. Out: nothing; all have run.
+"""The thread pool of native kernels: one for each process. In: kernels and their numbers of units. Out: nothing; all have run.
 
-The loops that share out and wait are machine code (compile/native/pool.py), so that a kernel costs about a microsecond more than on one
-thread. Workers wait in that loop for SPIN seconds after the last kernel, and as long as a program runs; then they sleep in Python until the
-next one. A kernel computes the same for any division of its units, so results are the same for any number of threads.
+The loops that distribute chunks and wait are machine code (compile/native/pool.py), so parallel execution adds about a microsecond to a kernel.
+Workers spin in that loop while a program runs and for SPIN seconds after its last kernel; then they block in Python until the next run. A kernel
+computes the same values for any division of its units, so results are the same for any number of threads.
 
-A second thread of the program's that runs kernels at the same time runs them by itself. A forked child makes workers of its own.
+If a second Python thread runs kernels at the same time, it runs them without workers. A forked child starts workers of its own.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ..system import interrupts
 from . import llvm
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds a period
-SPIN = 2e-4  # seconds; a step of a loop that is compiled begins within it after the one before
-CHUNKS = 2  # of a kernel for each thread: a thread that is interrupted leaves its second one to others
+SPIN = 2e-4  # seconds; in a training loop, the next compiled step begins within this time
+CHUNKS = 2  # chunks of a kernel per thread, so that other threads can take one from an interrupted thread
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # names of Windows' and macOS'
 
 
@@ -56,7 +56,7 @@ class Kernels(NamedTuple):
 
 
 class _Workers:
-    """Threads that claim chunks, and the header that they share with the caller."""
+    """Worker threads, and the header that they share with the caller."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -76,7 +76,7 @@ class _Workers:
             thread.start()
 
     def _measured(self) -> int:
-        """Pauses in SPIN seconds."""
+        """The number of pauses that take SPIN seconds."""
         pauses = 1000
         start = time.perf_counter()
         _function_of_workers()(self.address, self.count, pauses)
@@ -91,7 +91,7 @@ class _Workers:
             function(self.address, k, self._pauses)
 
     def wake(self) -> None:
-        """Workers that sleep come, in some microseconds; nobody waits for them."""
+        """Wake sleeping workers. They join in some microseconds; the caller does not wait for them."""
         words, at = self._words, code.WORKERS
         words[code.PHASE] = code.RUNNING
         for door in self._doors:
@@ -101,7 +101,7 @@ class _Workers:
             at += code.LINE
 
     def rest(self) -> None:
-        """No program runs: workers sleep when they have waited for a while."""
+        """End the run: workers go to sleep after SPIN seconds."""
         self._words[code.PHASE] = code.IDLE
 
     def stop(self) -> None:
@@ -129,7 +129,7 @@ def _machine() -> tuple[str, bool]:
 
 @cache
 def _nobody() -> _Workers:
-    """The header of a caller that computes all."""
+    """The header of a caller without workers."""
     return _Workers(0)
 
 
@@ -142,24 +142,24 @@ class Pool:
         atexit.register(self._stop)  # machine code goes when the process ends
 
     def _reset(self) -> None:
-        self._lock = threading.RLock()  # of the thread that has the workers
-        self._depth = 0  # of its calls
+        self._lock = threading.RLock()  # held by the thread that uses the workers
+        self._depth = 0  # nested runs of that thread
         self._workers: _Workers | None = None
 
     @property
     def count(self) -> int:
-        """The most threads that run a kernel."""
+        """The maximum number of threads that run a kernel."""
         if self._wanted is None:
             self._wanted = min(openmp_threads() or 1 << 16, _cores())
         return self._wanted
 
     def limit(self, count: int) -> None:
-        """Use so many threads at most."""
+        """Use at most so many threads."""
         self._wanted = count
 
     @contextmanager
     def running(self) -> Iterator[_Workers]:
-        """Workers wait without sleeping meanwhile. Nobody comes where another thread has them."""
+        """A run, in which workers spin between kernels. If another thread uses the workers, the run has none."""
         if self.count <= 1 or not self._lock.acquire(blocking=False):
             yield _nobody()
             return

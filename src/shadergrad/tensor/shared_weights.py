@@ -1,7 +1,7 @@
-"""Products of many tensors with one weight, as in a recurrent network. In: a weight and a bias. Out: a function that multiplies by them.
+"""Linear layers that are applied many times, as in a recurrent network. In: a weight and a bias. Out: a function that applies them.
 
-The values are `linear`'s; the gradient of the weight is one product over all calls (primitives/joint.py), not a sum of as many as there
-are calls.
+Its values are those of `linear`. The gradient of the weight is one matrix multiplication over all calls (primitives/joint.py), not a sum of
+one for each call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .succession import without_history
 def shared_linear(
     linear: Callable[..., Any], weight: TensorBase, bias: TensorBase | None
 ) -> Callable[[int, TensorBase], Any]:
-    """linear(x, weight, bias) as a function of x (n, features) and the number of the call. Each number is used once."""
+    """linear(x, weight, bias) as a function of the number of the call, used once each, and x (n, features)."""
     given = [t for t in (weight, bias) if t is not None]
     if not mode.grad or not weight.requires_grad or any(t.dtype.category != 2 for t in given):
         return lambda k, x: linear(x, weight, bias)

@@ -3,8 +3,8 @@
 A kernel computes `outer` rows of `segments` times `inner` elements. Within a row, elements that lie one after the other in memory are
 computed `lanes` at a time; the last ones of a row are the last `lanes` of it, of which some are computed twice, to the same values.
 Where a reduction's rows are scattered (columns), neighbouring rows are computed together instead, and a loop runs along them.
-A kernel without rows is flat: its text does not depend on its size. Rows of which parts come from different arrays (gates' gradients, one after
-another) are cut where one part ends, and each piece has a loop of its own, without conditions.
+A kernel without rows is flat: its text does not depend on its size. If parts of a row come from different arrays, such as the gradients of an LSTM's gates,
+the row is cut between them, and each piece has a loop of its own, without conditions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .registers import LANES
 
 STRIDED, SCATTERED = 8.0, 24.0  # what a load takes whose lanes lie apart, evenly or not, beside one of neighbours
 A_ROW = 20.0  # what beginning a row takes
-MOST_PIECES = 8  # of a row: each is a loop in the text
+MOST_PIECES = 8  # pieces of a row: each is a loop in the text
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Domain:
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
-        """Where each piece of a row begins and ends."""
+        """The first element and the end of each piece of a row."""
         return list(pairwise((0, *self.cuts, self.inner)))
 
     @property
@@ -122,7 +122,7 @@ def _of_map(group: Group, is_buffer: Callable[[Node], bool], most: int) -> Domai
 
 
 class _Borders(Recorder):
-    """Notes where along a row a condition changes. can_cut: as if rows were cut there, so that nothing is left of it."""
+    """Records the elements of a row at which a bounds check changes. can_cut: rows may be cut there, which removes the check."""
 
     def __init__(self, is_buffer: Callable[[Node], bool], can_cut: bool) -> None:
         super().__init__(is_buffer)
@@ -143,7 +143,7 @@ class _Borders(Recorder):
         return super().below(i, end)
 
     def _zero_of(self, i: Index) -> int | None:
-        """The element of a row at which an index is 0, where it is the same in all rows."""
+        """The element of a row at which an index is 0, if it is the same in all rows."""
         split = i.split("r") if self.can_cut else None
         return -split[0].constant if split is not None and split[1] == 1 and not split[0].terms else None
 

@@ -1,7 +1,7 @@
-"""Products by a BLAS library, called from machine code: `void kernel(ptr buffers, i64 begin, i64 end)`, of which a unit is one call.
+"""Matrix multiplications by a BLAS library, called from machine code: `void kernel(ptr buffers, i64 begin, i64 end)`. A unit is one call.
 
-Buffers are left, right, result and a description: 64-bit words, of which the first are the same for all calls, and each cut of a matrix
-has its own. The units of a batch are its matrices times the cuts of one.
+The buffers are left, right, result and a description in 64-bit words. Its first words are shared by all calls; each cut of a matrix
+has words of its own. The number of units is the batch times the cuts of a matrix.
 
 | word | contents |
 |---|---|
@@ -9,14 +9,14 @@ has its own. The units of a batch are its matrices times the cuts of one.
 | 1, 2 | whether left and right are transposed, as CBLAS says it |
 | 3, 4, 5 | leading dimensions of left, right and result |
 | 6 | length of the contraction |
-| 7 | cuts of a matrix |
-| 8, 9, 10 | bytes from a matrix of left, right and result to the next |
-| 11 + CUT c | rows and columns of cut c, and the bytes at which it begins in left, right and result |
+| 7 | number of cuts of a matrix |
+| 8, 9, 10 | batch strides of left, right and result in bytes |
+| 11 + CUT c | rows and columns of cut c, and its offsets in left, right and result in bytes |
 
-For matrix times vector (cblas_sgemv, cblas_dgemv) left is the matrix; 2 and 6 are unused, 4 and 5 are the elements from one of the vector to the next and
-of the result; rows and columns are those of the cut as it lies in memory.
+For matrix times vector (cblas_sgemv, cblas_dgemv) left is the matrix. Words 2 and 6 are unused, 4 and 5 are the strides of the vector and of the
+result in elements, and rows and columns are those of the cut in memory order.
 
-Sizes are passed as 64-bit integers, also to libraries that take 32: the calling conventions of x86-64 and arm64 give both the same places,
+Sizes are passed as 64-bit integers, also to libraries with 32-bit ones: the calling conventions of x86-64 and arm64 pass both in the same places,
 and no size is negative.
 """
 

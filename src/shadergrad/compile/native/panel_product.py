@@ -1,15 +1,15 @@
-"""Products of float32 without a BLAS library: `void kernel(ptr buffers, i64 begin, i64 end)`, of which a unit is a panel of columns of one matrix.
+"""Matrix multiplication of float32 in LLVM IR: `void kernel(ptr buffers, i64 begin, i64 end)`. A unit is a panel of columns of one matrix.
 
-One text serves all sizes and strides. A panel of the right operand is copied so that its rows lie one after another; then each tile of
-`tall` rows keeps its sums in registers along the contraction, or a stretch of it where the contraction is long. A sum is added from the first
-element to the last with fma, so its bits do not depend on tiles. Where the last tile of an axis would be cut, it reaches back over the one before; in
-long contractions, whose sums are read again, no tile may, and rows that are left are computed one by one. A left operand that lies column by column is
-copied, too, a block of rows at a time: neighbours of a column of a large matrix share few sets of the caches.
+One text serves all sizes and strides. A panel of the right operand is packed row by row. Then each tile of `tall` rows keeps its sums in registers
+along the contraction, or along a stretch of a long one. A sum is accumulated by fma from the first element to the last, so its bits do not depend on
+the tiles. If the size of an axis is no multiple of the tile, the last tile overlaps the one before. In a contraction of several stretches tiles
+must not overlap, because each adds to the stored sums; there the remaining rows are computed one by one. A transposed left operand is packed, too, a
+block of rows at a time, because elements of a column of a large matrix map to few cache sets.
 
-BLAS copies both operands in each call, which takes as long as the product where there are few rows, as in a recurrent network.
+BLAS packs both operands in each call, which takes as long as the multiplication if there are few rows, as in a recurrent network.
 
-Buffers are left, right, result and a description, 64-bit words: the names in WORDS, in order. Strides are in elements, of a batch too;
-`turned` is 1 where the right operand lies column by column, `packs` where blocks of the left one are copied.
+The buffers are left, right, result and a description in 64-bit words, named in WORDS. Strides are in elements. `turned` is 1 if the right operand
+is transposed, `packs` is 1 if the left operand is packed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ WORDS = (
     *("m", "n", "k", "left.row", "left.column", "right.along", "turned", "result.row"),
     *("left.batch", "right.batch", "result.batch", "panels", "stretches", "packs"),
 )
-A_STRETCH = 1 << 10  # elements of a contraction that are added at a time: its panel lies on the stack
-A_BLOCK = 48  # rows of a left operand that are copied at a time
-MOST_PACKED = 1 << 27  # multiplications, of a product whose left operand is copied: BLAS is faster beyond
+A_STRETCH = 1 << 10  # elements of a contraction whose panel is packed at a time, on the stack
+A_BLOCK = 48  # rows of a left operand that are packed at a time
+MOST_PACKED = 1 << 27  # scalar multiplications with a packed left operand, from which on BLAS is faster
 VECTOR = f"<{LANES} x float>"
 
 
 class Panel(NamedTuple):
-    """The sums in registers: of `tall` rows and `wide` vectors of columns."""
+    """A tile of sums in registers: `tall` rows by `wide` vectors."""
 
     tall: int
     wide: int
@@ -41,7 +41,7 @@ class Panel(NamedTuple):
 
 
 def panel_for(m: int, n: int, k: int, is_packed: bool, tile: Tile) -> Panel | None:
-    """The panel for a product of m x n over k, where registers hold a tile; None where BLAS is as fast, or there is none."""
+    """The tile for a multiplication of m x k by k x n on a processor; None if BLAS is to multiply."""
     if m < 2 or n < LANES or k < LANES or (is_packed and m * n * k >= MOST_PACKED):
         return None
     wide = min(4 if tile == LARGE else 1, n // LANES)
@@ -56,12 +56,12 @@ def panel_for(m: int, n: int, k: int, is_packed: bool, tile: Tile) -> Panel | No
 
 
 def stretches_of(k: int) -> int:
-    """How many parts a contraction has."""
+    """The number of stretches of a contraction."""
     return -(-k // A_STRETCH)
 
 
 def packs(m: int, left_row: int, left_column: int) -> bool:
-    """Whether blocks of the left operand, of such strides, are copied."""
+    """Whether a left operand with these strides is packed."""
     return left_row == 1 and left_column > A_BLOCK and m >= A_BLOCK
 
 
@@ -154,7 +154,7 @@ def _again(name: str, at: str, step: int, end: str, begin: str, behind: str) -> 
 
 
 def _copy(panel: Panel) -> list[str]:
-    """The panel, of a right operand that lies row by row."""
+    """Pack a panel of a right operand in row-major order."""
     lines = [
         "copy:",
         "%c = phi i64 [ 0, %stretch ], [ %c.next, %copy ]",
@@ -171,7 +171,7 @@ def _copy(panel: Panel) -> list[str]:
 
 
 def _turn(panel: Panel) -> list[str]:
-    """The panel, of a right operand that lies column by column: square blocks are transposed in registers."""
+    """Pack a panel of a transposed right operand: square blocks are transposed in registers."""
     lines = [
         "turn:",
         "%t.at = phi i64 [ 0, %stretch ], [ %t.next, %turn ]",
@@ -213,7 +213,7 @@ def _turn(panel: Panel) -> list[str]:
 
 
 def _blocks(panel: Panel) -> list[str]:
-    """Blocks of rows, of the left operand itself or copied; within each, tiles, and rows one by one."""
+    """The loop over blocks of rows, packed or in place; in each, tiles, then the remaining rows one by one."""
     lines = [
         "blocks:",
         "br label %block.begin",
@@ -261,7 +261,7 @@ def _blocks(panel: Panel) -> list[str]:
 
 
 def _rows(panel: Panel, label: str, before: str, tall: int, end: str, behind: str) -> list[str]:
-    """Tiles of so many rows of a block, as far as `end`."""
+    """The loop over tiles of `tall` rows of a block, up to row `end`."""
     p = f"%{label}"
     begin = "%done.rows" if label == "many" else "%tiles.end"
     lines = [

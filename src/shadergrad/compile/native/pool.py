@@ -1,19 +1,20 @@
-"""The thread pool as functions in LLVM IR: one runs a list of kernels, the other is what a worker thread does meanwhile.
+"""The thread pool as functions in LLVM IR: one runs a list of kernels, the other is the loop of a worker thread.
 
-A kernel's units are cut into chunks, which threads claim one by one: the calling thread from the first, workers from the last. A worker that
-is late claims nothing, and the caller computes what it would have; so nobody waits for a thread to wake up. Which thread computes a
-chunk changes no bit of it.
+A kernel's units are divided into chunks, which threads claim one by one: the calling thread from the first on, workers from the last. If a worker is
+late, the caller claims its chunks, so nobody waits for a thread to wake up. The result of a chunk does not depend on the thread.
 
-Both functions share a header, an array of 64-bit words; words that different threads write lie LINE apart:
+Both functions share a header, an array of 64-bit words. Words that different threads write are LINE words apart, each in its own cache line:
 
 | word | contents |
 |---|---|
-| CLAIM | number of the kernel (32 bits), first chunk that is left (16), end of the chunks that are left (16) |
+| CLAIM | number of the kernel (32 bits), first unclaimed chunk (16), end of the unclaimed chunks (16) |
 | DONE | chunks that workers have finished |
 | JOB | address of the kernel's function, address of its buffers, units, chunks |
-| MOST | the most chunks of a kernel; 1 where the caller computes all |
-| PHASE | IDLE, RUNNING (workers wait without sleeping) or STOPPED (they leave) |
-| WORKERS + LINE k | AWAKE or ASLEEP: whether worker k is in its function |
+| MOST | maximum number of chunks of a kernel; 1 if the caller has no workers |
+| PHASE | IDLE, RUNNING (workers spin until the run ends) or STOPPED (workers return) |
+| WORKERS + LINE k | AWAKE or ASLEEP: whether worker k is in its loop |
+
+The kernel's number in CLAIM makes a claim fail if the worker read JOB before the caller published the next kernel.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ LINE = 8  # words: 64 bytes
 CLAIM, DONE, JOB, MOST, PHASE, WORKERS = 0, LINE, 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
 IDLE, RUNNING, STOPPED = 0, 1, 2
 ASLEEP, AWAKE = 0, 1
-RECORD = 4  # words of a kernel in a list: function, buffers, units, least units of a chunk
+RECORD = 4  # words of a kernel in a list: function, buffers, units, minimum units of a chunk
 MOST_CHUNKS = (1 << 15) - 1
-PATIENCE = 255  # pauses before a thread that waits offers its core to others; one less than a power of two
+PATIENCE = 255  # pauses before a waiting thread yields its core; one less than a power of two
 
 PAUSES = {
     "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
