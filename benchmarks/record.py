@@ -34,6 +34,7 @@ UNITS: dict[str, bool | None] = {
     "s": True,
     "ms": True,
     "us": True,
+    "nats": True,
     "bytes": True,
     "dispatches": True,
     "TFLOP/s": False,

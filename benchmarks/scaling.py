@@ -112,24 +112,30 @@ def work(arguments: argparse.Namespace) -> None:
 
 def start(task: str, way: str, processes: int, arguments: argparse.Namespace, limit: float) -> dict[str, float] | None:
     """What `processes` processes found; None, with the reason printed, where they failed or the time was over."""
+    command = ["--task", task, "--way", way, "--steps", str(arguments.steps), "--rounds", str(arguments.rounds)]
+    command += ["--device", arguments.device] if arguments.device else []
+    return launched(__file__, command, processes, limit)
+
+
+def launched(script: str, arguments: list[str], processes: int, limit: float) -> dict[str, float] | None:
+    """What the first of `processes` processes of a script wrote to its --out; None, with the reason printed, where they failed or took longer
+    than `limit` seconds."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "found.json"
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-        command += [__file__, "--task", task, "--way", way, "--out", str(out)]
-        command += ["--steps", str(arguments.steps), "--rounds", str(arguments.rounds)]
-        command += ["--device", arguments.device] if arguments.device else []
+        command += [script, *arguments, "--out", str(out)]
         log = Path(folder) / "log"
         with log.open("w") as to:
             child = subprocess.Popen(command, stdout=to, stderr=to, start_new_session=True)
             try:
                 child.wait(limit)
             except subprocess.TimeoutExpired:
-                print(f"{task}, {way}, {processes}: over {limit:.0f} s", flush=True)
+                print(f"{' '.join(arguments)}, {processes}: over {limit:.0f} s", flush=True)
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
         if not out.exists():
-            print(f"{task}, {way}, {processes}: failed\n{log.read_text()[-1500:]}", flush=True)
+            print(f"{' '.join(arguments)}, {processes}: failed\n{log.read_text()[-1500:]}", flush=True)
             return None
         return json.loads(out.read_text())
 

@@ -54,6 +54,7 @@ SHOWN = {
     "host_time": "host time of a dispatch",
     "implementations": "host time of a dispatch, by implementation of WebGPU",
     "scaling": "several GPUs",
+    "diloco_loss": "",
     "logic": "automaton, training step",
     "circuits": "circuit",
 }
@@ -66,6 +67,8 @@ QUANTITIES = (
     "second step",
     SHARE,
     "a dispatch from begin to submit",
+    "loss of the text",
+    "loss of its end, held out",
 )
 MOST_ROWS = 14  # of a benchmark and machine
 ON_ONE_CORE = (", NumPy", ", C")  # circuits, in docs/logic.md
@@ -212,7 +215,7 @@ def row_name(r: Record) -> str:
     task, comma, more = r.case.partition(",")
     case = f"{TASKS.get(task, task)}{comma}{more}".replace("dot ", "multiplication ")
     case = case.replace(" aT", ", a transposed").replace(" bT", ", b transposed")
-    what = r.quantity if r.quantity in ("first step", "second step") else SHOWN[r.benchmark]
+    what = r.quantity if r.quantity in ("first step", "second step") or "loss" in r.quantity else SHOWN[r.benchmark]
     return f"{what}: {case}" if what else case
 
 

@@ -8,15 +8,34 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
+from shadergrad.graph.node import Node
 from shadergrad.primitives.exchange import exchanged
 from shadergrad.tensor import Tensor
 
 
-class Doubling:
-    """A channel on which the others always send the same."""
+class Added:
+    """A route on which another process has the same value, and is seen to have it at the second look."""
 
-    def __init__(self, is_fast: bool = False) -> None:
-        self.is_fast = is_fast
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def begin(self, given: Any) -> list[Any]:
+        self.turns += 1
+        return [given, 0]
+
+    def is_done(self, turn: list[Any]) -> bool:
+        turn[1] += 1
+        return turn[1] > 2
+
+    def finish(self, turn: list[Any]) -> list[Any]:
+        return [turn[0], turn[0]]
+
+
+class Doubling:
+    """A channel on which the others always send the same. adds: the route that all exchanges take."""
+
+    def __init__(self, is_fast: bool = False, adds: Added | None = None) -> None:
+        self.is_fast, self.adds = is_fast, adds
         self.sent: list[int] = []
         self.under_way: set[int] = set()
         self.most = 0
@@ -39,6 +58,12 @@ class Doubling:
 
     def backward(self) -> Doubling:
         return self
+
+    def route(self, node: Node, given: Any, send_all: Any) -> Added | None:
+        if self.adds is None:
+            return None
+        send_all()
+        return self.adds
 
 
 def doubled(t: Tensor, channel: Doubling, number: int) -> Tensor:
@@ -105,3 +130,23 @@ def test_its_gradient_goes_the_same_way() -> None:
     (doubled(x * 3, channel, 0) ** 2).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [2 * 6 * 3 * 2, 2 * 12 * 3 * 2]
+
+
+@pytest.mark.parametrize("is_half", [False, True])
+def test_devices_add_what_they_can_read(is_half: bool) -> None:
+    """Each exchange is a turn of its route, and no array is sent."""
+    route = Added()
+    channel = Doubling(adds=route)
+    x = sg.tensor([1.0, 2.0], device="cpu", dtype=sg.float16 if is_half else sg.float32)
+
+    def f(x: Tensor) -> tuple[Tensor, ...]:
+        a = doubled(x * 3, channel, 7)
+        b = doubled(x + 1, channel, 5)
+        return a, doubled(a + b, channel, 1) * 10, x.sum()
+
+    for call in (f, sg.compile(f)):
+        for _ in range(3):
+            before = route.turns
+            assert [t.tolist() for t in call(x)] == [[6, 12], [200, 360], 3]
+            assert route.turns == before + 3
+    assert not channel.sent

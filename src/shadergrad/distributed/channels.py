@@ -1,6 +1,6 @@
 """What carries a value between processes within a program: the exchanges of graphs (primitives/exchange.py), over an engine.
 
-In: host arrays. Out: their sum, their mean or the root's. The terms of a mean come divided by the number of processes, which costs a
+In: host arrays, or what devices of one host add (one_host.py). Out: their sum, their mean or the root's. The terms of a mean come divided by the number of processes, which costs a
 kernel nothing and a host a pass over memory. What travels may be compressed to 16 bits: halves, or bfloat16, the upper half of a
 float32. With error feedback what rounding loses is added to the next value of the same number.
 """
@@ -8,28 +8,46 @@ float32. With error feedback what rounding loses is added to the next value of t
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
 import numpy as np
 
+from ..graph.node import Node
+from ..primitives.exchange import Route
+from ..runtime.device import Storage
 from .engines import Engine, ReduceOp
 from .groups import ProcessGroup, chosen
+from .one_host import Routes
 
 Kind = Literal["sum", "mean", "root"]
 Compression = Literal["", "float16", "bfloat16"]
 
 
 class Channel:
-    """See the module. keeps_error: whether error is fed back. root: whose value it is, of the kind "root"."""
+    """See the module. keeps_error: whether error is fed back. root: whose value it is, of the kind "root". on_devices: whether devices may add
+    values themselves, of which each number is under way once."""
 
     def __init__(
-        self, engine: Engine, kind: Kind, compression: Compression = "", keeps_error: bool = False, root: int = 0
+        self,
+        engine: Engine,
+        kind: Kind,
+        compression: Compression = "",
+        keeps_error: bool = False,
+        root: int = 0,
+        on_devices: bool = False,
     ) -> None:
         self.engine, self.kind, self.compression = engine, kind, compression
         self.root = root
         self.divisor = 0  # by which the terms of a mean are divided here; 0: they come divided
         self._errors: dict[Hashable, np.ndarray] | None = {} if keeps_error else None
+        self._routes = Routes(engine) if on_devices else None
+
+    def route(self, node: Node, given: Storage, send_all: Callable[[], None]) -> Route | None:
+        """How the devices add the values of an exchange, where they do: nothing of these is divided or rounded here."""
+        if self._routes is None or self.divisor or (self.compression and not self.casts):
+            return None
+        return self._routes.of(node, given, send_all)
 
     def start(self, array: np.ndarray, number: Hashable) -> Any:
         """Begin: what it gives is for finish. number: of the value, as its error is kept. The array is written to, where that can be done."""

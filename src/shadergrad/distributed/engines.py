@@ -54,6 +54,11 @@ class Engine(ABC):
     rank: int
     size: int
     name: str
+    timeout: float | None = None  # seconds of an operation
+
+    def explain(self, error: BaseException) -> str:
+        """What is known of why an operation failed."""
+        return f"[distributed] rank {self.rank} stops: {error}"
 
     @abstractmethod
     def all_reduce(self, array: np.ndarray, op: ReduceOp) -> Pending:

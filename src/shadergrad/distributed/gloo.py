@@ -137,7 +137,8 @@ class Gloo(Engine):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: float, explain: Explain) -> None:
         self.rank, self.size = rank, size
-        self._store, self._timeout, self._explain = store, timeout, explain
+        self._store, self._seconds, self._explain = store, timeout, explain
+        self.timeout = timeout
         self._numbers = itertools.count()
         library = c10d()
         self._c, self._tensor = library.classes, library.from_numpy
@@ -147,6 +148,9 @@ class Gloo(Engine):
         except RuntimeError as error:
             raise DistBackendError(explain(error)) from error
         _connected.add(self)
+
+    def explain(self, error: BaseException) -> str:
+        return self._explain(error)
 
     def _settings(self) -> Any:
         """Options with a device and a thread for each connection. GLOO_SOCKET_IFNAME: network interfaces, by commas, as PyTorch has it."""
@@ -159,7 +163,7 @@ class Gloo(Engine):
             for k in range(max(lanes, len(names)))
         ]
         options._threads = max(2, len(options._devices))
-        options._timeout = timedelta(seconds=self._timeout)
+        options._timeout = timedelta(seconds=self._seconds)
         return options
 
     def _start(self, make: Callable[[], Any], *tensors: Any) -> Pending:
@@ -260,7 +264,7 @@ class Gloo(Engine):
         store = self._c.PrefixStore(f"group{next(self._numbers)}", self._store)
         if self.rank not in ranks:
             return None
-        seconds = self._timeout if timeout is None else timeout
+        seconds = self._seconds if timeout is None else timeout
         return Gloo(store, list(ranks).index(self.rank), len(ranks), seconds, self._explain)
 
     def close(self) -> None:

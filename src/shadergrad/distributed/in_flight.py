@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..drive import execute
 from ..drive.exchange_times import NOT_MEASURED, Times
+from ..drive.sums import Sums
 from ..drive.travelling import Travelling
 from ..graph.node import Node, leaf
 from ..primitives.exchange import exchanged
@@ -32,15 +33,16 @@ class InFlight:
         self._channel, self._name = channel, name
         self._values: dict[int, Storage] = {}  # that have come, by node
         self._travelling: Travelling | None = None
+        self._sums = Sums(execute.load_graph)
         self._under_way = 0
 
-    def begin(self, value: Tensor) -> Flight:
-        """Send a value, which is computed first. It may be overwritten at once."""
+    def begin(self, value: Tensor, number: int) -> Flight:
+        """Send a value, which is computed first. It stays as it is until it is finished. number: of which no other is under way."""
         execute.realize([value._node])
-        node = exchanged(value._node, self._channel, 0)
+        node = exchanged(value._node, self._channel, number)
         if self._travelling is None or not self._under_way:  # whether somebody measures is asked anew
             times = Times(node.device) if timing.span_listeners else NOT_MEASURED
-            self._travelling = Travelling(get_device(node.device), self._values, times)
+            self._travelling = Travelling(get_device(node.device), self._values, times, self._sums)
         self._travelling.read(node, value._node.storage, self._name)
         self._under_way += 1
         return Flight(node)

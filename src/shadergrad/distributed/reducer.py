@@ -126,7 +126,7 @@ class Reducer:
         finds_unused: bool,
     ) -> None:
         self.parameters, self._names, self.group, self.engine = parameters, names, group, engine
-        self.channel = Channel(engine, "mean")
+        self.channel = Channel(engine, "mean", on_devices=True)
         self.roots = Channel(engine, "root")
         self.buckets = buckets_of(parameters, most)
         self._base = (1 << 22) + next(_count) * NUMBERS

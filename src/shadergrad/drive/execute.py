@@ -119,7 +119,7 @@ class Programs:
             found = structure.find(capture, function)
             if found is None:
                 slots = structure.slots_for(capture, function)
-                loaded = self._load(capture.graph(in_place, slots), labels)
+                loaded = self.load(capture.graph(in_place, slots), labels)
                 self.nbytes -= structure_bytes(structure)
                 found = structure.add(capture, slots, loaded)
                 self.nbytes += structure_bytes(structure)
@@ -171,9 +171,10 @@ class Programs:
         self._met.add(known)
         return True
 
-    def _load(self, graph: Graph, labels: Labels) -> Found:
+    def load(self, graph: Graph, labels: Labels) -> Found:
+        """The program of a graph that is not kept, and which of graph.keep it gives."""
         if has_exchanges(graph.nodes):
-            program: Program = Staged(graph, lambda part: self._load(part, ((), ()))[0])
+            program: Program = Staged(graph, lambda part: self.load(part, ((), ()))[0])
             program.plan = program.plan.labelled(*labels)
             return program, []
         device = get_device(graph.device)
@@ -335,6 +336,11 @@ def planned(capture: Capture, in_place: dict[int, int], labels: Labels, target: 
     """A captured graph compiled to another target than its device's."""
     plan, _ = compile_graph(capture.graph(in_place), target)
     return Planned(plan.labelled(*labels))
+
+
+def load_graph(graph: Graph) -> Program:
+    """The program of a graph."""
+    return programs.load(graph, ((), ()))[0]
 
 
 def load_plan(plan: Plan, device: str) -> Program:

@@ -2,7 +2,8 @@
 
 In: a graph with Exchange nodes. Out: one Program. Stage k computes what exchange k sends, and what of that nobody has computed before; the
 rest that needs no exchange is a stage; what needs some is the last. A value travels in parts: the host reads a part once its stage has run,
-sends it while the next stages run, and gives the device what has come. A stage that reads an exchange waits for all of its parts. All processes
+sends it while the next stages run, and gives the device what has come; or the devices add what lies in memory that all have. A stage that reads
+an exchange waits for all of it. All processes
 exchange in the order of the numbers, and the parts of a value from its first element on.
 
 Views and constants are computed again in each stage. Only the last stage overwrites inputs, when no other reads them any more.
@@ -19,8 +20,9 @@ from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import Plan
 from ..runtime import timing
-from ..runtime.device import Program, Storage, get_device
+from ..runtime.device import Device, Program, Storage, get_device
 from .exchange_times import NOT_MEASURED, Times
+from .sums import Sums
 from .travelling import Travelling
 
 Load = Callable[[Graph], Program]
@@ -55,6 +57,7 @@ class Staged(Program):
         self._outputs = [id(n) for n in graph.outputs]
         self._nodes = {id(n): n for n in graph.nodes}
         self._stages = _cut(graph, load)
+        self._sums = Sums(load)
         self._places = {s.sends: k for k, s in enumerate(self._stages) if s.sends is not None}
         last: dict[int, int] = {}
         for k, stage in enumerate(self._stages):
@@ -71,21 +74,59 @@ class Staged(Program):
         values: dict[int, Storage] = dict(zip(self._inputs, inputs, strict=True))
         targets = {key: target for key, target in zip(self._outputs, into or (), strict=False) if target is not None}
         times = Times(self._device) if timing.span_listeners else NOT_MEASURED
-        travelling = Travelling(device, values, times)
-        for number, (stage, gone) in enumerate(zip(self._stages, self._gone, strict=True)):
-            travelling.advance()
-            travelling.wait_for([self._nodes[key] for key in stage.reads if key not in values])
-            if stage.program is not None:
-                own = [targets.get(key) for key in stage.gives]
-                with times.span("compute", f"stage {number}"):
-                    made = stage.program.run([values[key] for key in stage.reads], own if any(own) else None)
-                values.update(zip(stage.gives, made, strict=True))
-            if stage.sends is not None:
-                node = self._nodes[stage.sends]
-                travelling.read(node, values[id(node.inputs[0])], f"exchange {self._places[stage.sends]}")
-            for key in gone:
-                values.pop(key, None)
+        travelling = Travelling(device, values, times, self._sums)
+        with device.awaited():
+            for number, (stage, gone) in enumerate(zip(self._stages, self._gone, strict=True)):
+                travelling.advance()
+                missing = [self._nodes[key] for key in stage.reads if key not in values]
+                if stage.program is None:
+                    travelling.wait_for(missing)
+                else:
+                    own = [targets.get(key) for key in stage.gives]
+                    run = (device, stage, values, own if any(own) else None)
+                    if missing and times is NOT_MEASURED and not timing.listeners:
+                        made = _run_after(travelling, missing, *run)
+                    else:
+                        travelling.wait_for(missing)
+                        with times.span("compute", f"stage {number}"):
+                            made = _run(*run)
+                    values.update(zip(stage.gives, made, strict=True))
+                if stage.sends is not None:
+                    node = self._nodes[stage.sends]
+                    travelling.read(node, values[id(node.inputs[0])], f"exchange {self._places[stage.sends]}")
+                for key in gone:
+                    values.pop(key, None)
         return [values[key] for key in self._outputs]
+
+
+def _run(
+    device: Device, stage: Stage, values: dict[int, Storage], into: Sequence[Storage | None] | None
+) -> list[Storage]:
+    assert stage.program is not None
+    return stage.program.run([values[key] for key in stage.reads], into)
+
+
+def _run_after(
+    travelling: Travelling,
+    missing: list[Node],
+    device: Device,
+    stage: Stage,
+    values: dict[int, Storage],
+    into: Sequence[Storage | None] | None,
+) -> list[Storage]:
+    """As _run, of a stage that reads exchanges under way: where it can be, it is prepared while they are."""
+    places = travelling.places(missing)
+    if places is None:
+        travelling.wait_for(missing)
+        return _run(device, stage, values, into)
+    assert stage.program is not None
+    prepared = device.prepare(stage.program, [places.get(key) or values[key] for key in stage.reads], into)
+    try:
+        travelling.wait_for(missing)
+    except BaseException:
+        prepared.drop()
+        raise
+    return prepared.begin()
 
 
 def _cut(graph: Graph, load: Load) -> list[Stage]:

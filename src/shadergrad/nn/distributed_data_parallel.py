@@ -209,7 +209,7 @@ class DistributedDataParallel(Module):
             reducer.set_hook(state, hook)
         else:
             keeps = isinstance(state, default_hooks.ErrorFeedback)
-            reducer.channel = Channel(reducer.engine, "mean", compression, keeps)
+            reducer.channel = Channel(reducer.engine, "mean", compression, keeps, on_devices=True)
         tracing.changes += 1
 
 

@@ -183,7 +183,9 @@ class DiLoCo:
         engine = group.engine.subgroup(range(group.size()), None)
         if self.dtype == "int8":
             return InFlight(Levels(engine), "outer step")
-        return InFlight(Channel(engine, "sum", "float16" if self.dtype == "float16" else ""), "outer step")
+        return InFlight(
+            Channel(engine, "sum", "float16" if self.dtype == "float16" else "", on_devices=True), "outer step"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner":
@@ -225,7 +227,7 @@ class DiLoCo:
     def _begin(self, part: _Part) -> None:
         with grad_mode(False):
             sent, then = self._send(part.params, part.shared, part.error, self.dtype, self.delay > 0)
-        part.begun = _Begun(self.steps, self._exchanges[part.device].begin(sent), then)
+        part.begun = _Begun(self.steps, self._exchanges[part.device].begin(sent, self._parts.index(part)), then)
         part.exchanged_at = self.steps
 
     def _finish_all(self) -> None:

@@ -6,6 +6,7 @@ drive/stages.py cuts the graph there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +40,27 @@ class Channel(Protocol):
 
     def backward(self) -> Channel:
         """The channel of the gradient: for a sum the same."""
+        raise NotImplementedError
+
+    def route(self, node: Node, given: Any, send_all: Callable[[], None]) -> Route | None:
+        """How the devices of all processes add the values of an exchange, where they can. given: the storage of this one's. send_all: what is
+        called before the processes talk about it, which they do once: what was begun before must be sent, in the order that all keep."""
+        raise NotImplementedError
+
+
+class Route(Protocol):
+    """An exchange whose sum each device computes from the values of all processes."""
+
+    def begin(self, given: Any) -> Any:
+        """Begin to show the others a value, by its storage. Gives what the others take."""
+
+    def is_done(self, turn: Any) -> bool:
+        """Whether the values of all processes can be read. Who begins asks until they can: the others learn so of this process's value.
+        Raises what went wrong there."""
+        raise NotImplementedError
+
+    def finish(self, turn: Any) -> list[Any]:
+        """The storages of all values, in the order of the ranks, to be read at once."""
         raise NotImplementedError
 
 

@@ -5,6 +5,7 @@ device. If llvmlite is installed, programs that run repeatedly become native ker
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -253,6 +254,15 @@ class CpuDevice(Device):
 
     def download(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         return storage.handle.reshape(shape).copy()
+
+    shares_memory = True
+
+    def adopt(self, memory: np.ndarray, shape: tuple[int, ...], dtype: DType) -> Storage:
+        return Storage(self, memory.nbytes, memory.view(dtype.numpy)[: math.prod(shape)].reshape(shape))
+
+    def begin_copy(self, source: Storage, adopted: Storage) -> Callable[[], bool]:
+        np.copyto(adopted.handle, source.handle.reshape(adopted.handle.shape))
+        return lambda: True
 
     def load(self, plan: Plan) -> Program:
         if config.native_cpu:

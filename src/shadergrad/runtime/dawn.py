@@ -8,13 +8,16 @@ Its additions to the header: https://dawn.googlesource.com/dawn/+/refs/heads/mai
 from __future__ import annotations
 
 import importlib
+import mmap
 from collections import deque
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from ..target import Matrices
 from .header import Header
-from .interface import Found, NativeError, Wish
+from .interface import STORAGE_USAGE, Found, NativeError, Wish
 from .native import NativeDevice
 
 NAME = "dawn"
@@ -34,6 +37,7 @@ COARSE = ("timestamp_quantization",)
 BACKENDS = ("Vulkan", "Metal", "D3D12", "D3D11")  # without Dawn's null backend
 WAIT = 100_000_000  # nanoseconds between checks for Ctrl-C
 MATRICES = "chromium-experimental-subgroup-matrix"
+ADOPTION = "host-mapped-pointer"
 
 
 def _instance() -> Any:
@@ -100,7 +104,9 @@ class DawnDevice(NativeDevice):
 
     def __init__(self, found: Found, wish: Wish) -> None:
         self._instance = _instance()
+        self.adopts_memory = ADOPTION in found.features
         super().__init__(found, wish)
+        self.adopts_memory = self.adopts_memory and self._page() <= mmap.PAGESIZE
         self._submitted_so_far = 0
         self._done: deque[tuple[int, int]] = deque()  # submissions under way, with the futures of their end
         self._one = self.ffi.new("WGPUFutureWaitInfo *")
@@ -115,6 +121,8 @@ class DawnDevice(NativeDevice):
         wanted = [lib.WGPUFeatureName_ImplicitDeviceSynchronization]  # several threads compile
         if "timestamp-query" in found.features:
             wanted.append(lib.WGPUFeatureName_TimestampQuery)
+        if self.adopts_memory:
+            wanted.append(lib.WGPUFeatureName_HostMappedPointer)
         if wish.shares_loads or wish.uses_matrices:
             wanted.append(lib.WGPUFeatureName_Subgroups)
         if wish.uses_matrices:
@@ -122,6 +130,29 @@ class DawnDevice(NativeDevice):
         kept: list[Any] = []
         toggles = _helpers.new_toggles_struct(() if wish.checked else UNCHECKED, COARSE, kept)
         return self.header.request_device(there._internal, wish, wanted, self.events, toggles)
+
+    def _page(self) -> int:
+        """Of what bytes of the host the address and the size of a buffer must be a multiple, to lie there."""
+        told = self.ffi.new("WGPUDawnHostMappedPointerLimits *")
+        told.chain.sType = self.lib.WGPUSType_DawnHostMappedPointerLimits
+        limits = self.ffi.new("WGPULimits *")
+        limits.nextInChain = self.ffi.cast("WGPUChainedStruct *", told)
+        if self.lib.wgpuDeviceGetLimits(self.raw, limits) != self.lib.WGPUStatus_Success:
+            raise NativeError("the device does not tell its limits")
+        return told.hostMappedPointerAlignment
+
+    def create_buffer_at(self, memory: np.ndarray) -> Any:
+        pages = self.ffi.new("WGPUBufferHostMappedPointer *")
+        pages.chain.sType = self.lib.WGPUSType_BufferHostMappedPointer
+        pages.pointer = self.ffi.cast("void *", memory.ctypes.data)
+        kept = self.ffi.new_handle(memory)
+        pages.disposeCallback, pages.userdata = ON_DISPOSED, kept
+        _adopted[_address(kept)] = kept, memory  # Dawn reads and writes there until it says otherwise
+        descriptor = self.ffi.new("WGPUBufferDescriptor *")
+        descriptor.nextInChain = self.ffi.cast("WGPUChainedStruct *", pages)
+        descriptor.size, descriptor.usage = memory.nbytes, STORAGE_USAGE
+        raw = self.lib.wgpuDeviceCreateBuffer(self.raw, descriptor)
+        return self._checked(raw, self.lib.wgpuBufferRelease)
 
     def _create_module(self, source: str) -> Any:
         descriptor, kept = self._module_descriptor(source)
@@ -164,6 +195,22 @@ class DawnDevice(NativeDevice):
                 self._wait_any(last, self._one)
         self._poll()
 
+    def is_done(self, index: int) -> bool:
+        last = max((future for submission, future in self._done if submission <= index), default=0)
+        if not last:
+            return True
+        self._one.future.id, self._one.completed = last, False
+        status = self.lib.wgpuInstanceWaitAny(self._instance, 1, self._one, 0)
+        if status not in (self.lib.WGPUWaitStatus_Success, self.lib.WGPUWaitStatus_TimedOut):
+            raise NativeError(f"waiting failed (status {status})")
+        if not self._one.completed:
+            return False
+        while self._done and self._done[0][0] <= index:
+            self._done.popleft()
+        while self._in_flight and self._in_flight[0] <= index:
+            self._in_flight.popleft()
+        return True
+
     def _wait_any(self, future: int, wait: Any) -> None:
         wait.future.id, wait.completed = future, False
         while not wait.completed:
@@ -176,6 +223,18 @@ class DawnDevice(NativeDevice):
 
     def _period(self) -> float:
         return 1e-9
+
+
+def _on_disposed(userdata: Any) -> None:
+    _adopted.pop(_address(userdata), None)
+
+
+def _address(pointer: Any) -> int:
+    return int(HEADER.ffi.cast("uintptr_t", pointer))
+
+
+_adopted: dict[int, Any] = {}  # memory that buffers lie in, with its handle, by the handle's address
+ON_DISPOSED = HEADER.callback("void(void *)", _on_disposed)
 
 
 def _on_done(_status: int, _message: Any, _userdata1: Any, _userdata2: Any) -> None:

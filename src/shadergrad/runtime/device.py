@@ -102,6 +102,20 @@ class Filling:
         return self._device.upload(np.ascontiguousarray(whole).reshape(self._shape), self._dtype)
 
 
+class Prepared:
+    """A run of a program that waits for a word: here all of it is still to be done."""
+
+    def __init__(self, program: Program, inputs: Sequence[Storage], into: Sequence[Storage | None] | None) -> None:
+        self._program, self._inputs, self._into = program, inputs, into
+
+    def begin(self) -> list[Storage]:
+        """Run it."""
+        return self._program.run(self._inputs, self._into)
+
+    def drop(self) -> None:
+        """Never run it."""
+
+
 class Device(ABC):
     name: str  # "cpu", "webgpu", "webgpu:1"
     target: Target
@@ -135,6 +149,34 @@ class Device(ABC):
     def begin_upload(self, shape: tuple[int, ...], dtype: DType) -> Filling:
         """A new storage whose values come in parts."""
         return Filling(self, shape, dtype)
+
+    shares_memory = False  # whether it adopts memory of the host
+
+    def adopt(self, memory: np.ndarray, shape: tuple[int, ...], dtype: DType) -> Storage:
+        """A storage over bytes of the host, whole pages, which other processes may have mapped, too."""
+        raise DeviceError(f"[{self.name}] has no storages in memory of the host.")
+
+    def begin_copy(self, source: Storage, adopted: Storage) -> Callable[[], bool]:
+        """Copy what a storage has now to an adopted one, behind the work submitted so far. Gives what tells whether that work and the copy are
+        done."""
+        raise DeviceError(f"[{self.name}] has no storages in memory of the host.")
+
+    def prepare(self, program: Program, inputs: Sequence[Storage], into: Sequence[Storage | None] | None) -> Prepared:
+        """As a run of a program, which begins when it is told to. Inputs may get their values until then."""
+        return Prepared(program, inputs, into)
+
+    def new_like(self, storage: Storage) -> Storage | None:
+        """A storage of the same size with arbitrary contents, to be written by a program; None where programs make their own."""
+        return None
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Within, somebody waits for what programs compute, and the device has little else to do."""
+        yield
+
+    def holds(self, storage: Storage) -> bool:
+        """Whether a storage has memory: not if a lost device had it."""
+        return True
 
     async def download_async(self, storage: Storage, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         """Like `download`, for Python in a browser that cannot block."""

@@ -39,6 +39,9 @@ from .interface import (
     Wish,
 )
 
+FIRST_PART = (
+    16  # dispatches of the first submission of a run that the device waits for; each further one has four times as many
+)
 MOST_QUERIES = 4096  # of a set, by the specification
 SPARE = 4  # submissions that may come before the next look at what is under way
 COMPUTE = 0x4  # GPUShaderStage
@@ -50,6 +53,7 @@ class NativeDevice:
 
     header: Header  # of the sibling's library
     compiles_ahead = False  # threads do
+    adopts_memory = False
 
     def __init__(self, found: Found, wish: Wish) -> None:
         self.lib, self.ffi, self.null = self.header.lib, self.header.ffi, self.header.ffi.NULL
@@ -68,6 +72,8 @@ class NativeDevice:
         self._unsubmitted = 0  # bytes written since the last submission
         self._held: list[tuple[Sequence[Command], Any]] = []  # runs that wait for others, with what their commands need
         self._operations = 0  # of these
+        self.is_awaited = False  # whether the device soon has nothing to do: runs are submitted in parts
+        self._prepared: list[Any] | None = None  # commands that are encoded, with what they need, and not submitted
         self._together = 1  # how many runs the next submission shall have
         self._unwaited = 0  # runs submitted since a write, a read or a wait
         self._commands = self.ffi.new("WGPUCommandBuffer[1]")
@@ -106,6 +112,9 @@ class NativeDevice:
         descriptor.size, descriptor.usage = nbytes, usage
         raw = self.lib.wgpuDeviceCreateBuffer(self.raw, descriptor)
         return self._checked(raw, self.lib.wgpuBufferRelease)
+
+    def create_buffer_at(self, memory: np.ndarray) -> Any:
+        raise NativeError("buffers lie in the device's own memory")
 
     def create_uniform(self, data: np.ndarray) -> Handle:
         """A uniform buffer with numbers that kernels read."""
@@ -225,6 +234,12 @@ class NativeDevice:
         """
         if copies:
             self.submit_held()
+        if self._prepared is not None:
+            self.dispatches += len(commands)
+            self._prepared.append((self._finished(self._encoder(copies, [(commands, needs)])), needs))
+            return
+        if self.is_awaited and len(commands) > FIRST_PART and not copies:
+            commands = self._begin_early(commands, needs)
         self._held.append((commands, needs))
         self._operations += operations
         self.dispatches += len(commands)
@@ -233,18 +248,51 @@ class NativeDevice:
             self._together = min(max(min(2 * self._together, SOON_TOGETHER), self._unwaited // 4), MOST_TOGETHER)
             self._submit(self._encoder(copies))
 
+    def _begin_early(self, commands: Sequence[Command], needs: Any) -> Sequence[Command]:
+        """Submit a run but for its last part, which it gives: the device begins while the host still encodes."""
+        self.submit_held()
+        start, size = 0, FIRST_PART
+        while start + size < len(commands):
+            self._held.append((commands[start : start + size], needs))
+            self.dispatches += size
+            self._submit(self._encoder())
+            start, size = start + size, 4 * size
+        self._together = 1
+        return commands[start:]
+
+    def begin_preparing(self) -> None:
+        """From here on runs are encoded, and not submitted."""
+        self._prepared = []
+
+    def end_preparing(self) -> list[Any]:
+        """What was encoded, for submit_prepared or drop_prepared."""
+        prepared, self._prepared = self._prepared or [], None
+        return prepared
+
+    def submit_prepared(self, prepared: list[Any]) -> None:
+        """Submit what was encoded, behind all that was submitted meanwhile."""
+        self.submit_held()
+        while prepared:
+            self._submit_finished(prepared.pop(0)[0])
+
+    def drop_prepared(self, prepared: list[Any]) -> None:
+        """Never submit it."""
+        while prepared:
+            self.lib.wgpuCommandBufferRelease(prepared.pop()[0])
+
     def submit_held(self) -> None:
         """Submit the held runs, so that later work is ordered after them."""
         self._together, self._unwaited = 1, 0
         if self._held:
             self._submit(self._encoder())
 
-    def _encoder(self, copies: Iterable[Copy] = ()) -> Any:
-        """An encoder with copies, and the held runs, in one pass. They stay held until it is submitted, so that a Ctrl-C loses none."""
+    def _encoder(self, copies: Iterable[Copy] = (), runs: Sequence[tuple[Sequence[Command], Any]] | None = None) -> Any:
+        """An encoder with copies and runs (by default the held ones) in one pass. Runs stay held until it is submitted, so that a Ctrl-C loses none."""
+        runs = self._held if runs is None else runs
         encoder = self.lib.wgpuDeviceCreateCommandEncoder(self.raw, self.null)
         for source, destination, nbytes in copies:
             self.lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, 0, destination, 0, nbytes)
-        if not self._held:
+        if not runs:
             return encoder
         compute_pass = self.lib.wgpuCommandEncoderBeginComputePass(encoder, self.null)
         set_pipeline = self.lib.wgpuComputePassEncoderSetPipeline
@@ -252,7 +300,7 @@ class NativeDevice:
         dispatch = self.lib.wgpuComputePassEncoderDispatchWorkgroups
         null = self.null
         last_pipeline = last_group = None  # a pass keeps both from run to run, and often they stay
-        for commands, _ in self._held:  # the host cost of a step
+        for commands, _ in runs:  # the host cost of a step
             for pipeline, group, x, y, z in commands:
                 if pipeline is not last_pipeline:
                     set_pipeline(compute_pass, pipeline)
@@ -352,6 +400,9 @@ class NativeDevice:
         while self._in_flight and self._in_flight[0] <= index:
             self._in_flight.popleft()
 
+    def is_done(self, index: int) -> bool:
+        raise NativeError("it does not tell without waiting")
+
     def wait_all(self) -> None:
         """Wait for everything run, submitted or written so far."""
         self.submit_held()
@@ -430,6 +481,13 @@ class NativeDevice:
         return raw
 
     def _submit(self, encoder: Any) -> int:
+        commands = self._finished(encoder)
+        if self._held:
+            self._held, self._operations = [], 0
+        return self._submit_finished(commands)
+
+    def _finished(self, encoder: Any) -> Any:
+        """The commands of an encoder."""
         commands = self.lib.wgpuCommandEncoderFinish(encoder, self.null)
         self.lib.wgpuCommandEncoderRelease(encoder)
         if self.events.errors or self.events.lost is not None:
@@ -437,9 +495,10 @@ class NativeDevice:
             self.lib.wgpuCommandBufferRelease(commands)
             self.events.check()
             raise NativeError(f"the device was lost: {self.events.lost}")
+        return commands
+
+    def _submit_finished(self, commands: Any) -> int:
         self._commands[0] = commands
-        if self._held:
-            self._held, self._operations = [], 0
         index = self._submit_commands(1)
         self.lib.wgpuCommandBufferRelease(commands)
         self.submits += 1

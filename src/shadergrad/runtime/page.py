@@ -137,6 +137,7 @@ class PageDevice:
 
     has_timestamps = False
     compiles_ahead = True
+    adopts_memory = False
 
     def __init__(self, found: Found, wish: Wish) -> None:
         self.events = events = Events()

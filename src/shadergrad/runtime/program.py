@@ -8,7 +8,8 @@ step gets its old buffers back from the pool, and replays the recording of the s
 when it was lost and is opened again. The next run resolves them again, so the owner of a program need not know.
 
 Contract with the compiler: an output that aliases an input is one buffer, and a dispatch lists it once. Contract with
-the pool: temporaries are returned right after submission, which is safe because one queue runs everything in order.
+ the pool: temporaries are returned right after submission, which is safe because one queue runs everything in order. Those of a prepared run are
+returned when it is submitted.
 Guarded by tests/device/test_webgpu_runtime.py.
 """
 
@@ -71,6 +72,10 @@ class Gpu(Device):
     @abstractmethod
     def allocate(self, nbytes: int) -> Storage:
         """A storage with arbitrary contents."""
+
+    @abstractmethod
+    def give_back(self, slots: Bundle) -> None:
+        """Take back a run's temporaries, which the next submission may use."""
 
     @abstractmethod
     def fault_buffer(self) -> Buffer:
@@ -305,7 +310,7 @@ class WebGPUProgram(Program):
                 native.run(copies, recording.commands, recording, self._operations)
         finally:
             if slots is not NO_SLOTS:
-                memory.give_back_bundle(slots)
+                self._device.give_back(slots)
         return made if self._gives_made else list(map([*inputs, *made].__getitem__, self._outputs))
 
     def _run_timed(self, copies: Iterable[Any], commands: Sequence[Any]) -> None:

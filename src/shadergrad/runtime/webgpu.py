@@ -18,6 +18,7 @@ import atexit
 import math
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -37,13 +38,13 @@ from ..system import interrupts
 from ..system.browser import new_lock
 from .adapters import AdapterInfo, choose_adapter, find_again, portable_overrides
 from .compiling import MOST_COMPILERS, Compiler, compilers
-from .device import LARGE, Begun, Filling, Storage, register_device
+from .device import LARGE, Begun, Filling, Prepared, Program, Storage, register_device
 from .encoding import as_bytes, decoded, encoded, stored_shape
 from .families import Families
 from .halves import converts_as_ieee
 from .implementations import implementation, open_quietly
 from .interface import Device, Found, NativeError, Wish
-from .memory import Buffer, MemoryPool
+from .memory import Buffer, Bundle, MemoryPool
 from .pipelines import KEPT, Pipeline, PipelineCache
 from .program import Gpu, WebGPUProgram
 from .readback import Readback, Reading
@@ -111,6 +112,9 @@ class WebGPUDevice(Gpu):
         self._compiler = self._make_compiler(found)
         self._families = Families(lambda kernel: self.get_pipelines([kernel]))
         self._remembered: WeakSet[Storage] = WeakSet()
+        self._adopted: set[Buffer] = set()  # buffers in memory of the host, which are not the pool's
+        self._dropped: deque[Buffer] = deque()
+        self.preparing: list[Bundle] | None = None  # temporaries of runs that are being prepared
         _opened.add(self)
         if self.target.f16 and self.target.matrices:
             self.target = replace(self.target, converts_halves=converts_as_ieee(self))
@@ -189,6 +193,73 @@ class WebGPUDevice(Gpu):
         large = math.prod(shape) * np.dtype(dtype.stored).itemsize >= STAGED
         return _Ahead(self, shape, dtype) if large else Filling(self, shape, dtype)
 
+    @property
+    def shares_memory(self) -> bool:  # type: ignore[override]
+        return self.native.adopts_memory
+
+    def adopt(self, memory: np.ndarray, shape: tuple[int, ...], dtype: DType) -> Storage:
+        with self.lock, self.translate_errors():
+            self.guard()
+            self._let_go()
+            buffer = Buffer(self.native.create_buffer_at(memory), memory.nbytes)
+            self._adopted.add(buffer)
+            return Storage(self, memory.nbytes, buffer)
+
+    def begin_copy(self, source: Storage, adopted: Storage) -> Callable[[], bool]:
+        with self.lock, self.translate_errors():
+            self.guard()
+            if not (self.holds(source) and self.holds(adopted)):
+                raise self.lost_with("a value for other processes")
+            native, nbytes = self.native, round_up(min(source.nbytes, adopted.nbytes), 4)
+            submission = native.copy_all([(source.handle.raw, 0, adopted.handle.raw, 0, nbytes)])
+
+        def is_done() -> bool:
+            with self.lock, self.translate_errors():
+                self.guard()
+                if native is not self.native:
+                    raise self.lost_with("a value for other processes")
+                return native.is_done(submission)
+
+        return is_done
+
+    def prepare(self, program: Program, inputs: Sequence[Storage], into: Sequence[Storage | None] | None) -> Prepared:
+        return _Encoded(self, program, inputs, into)
+
+    def new_like(self, storage: Storage) -> Storage:
+        with self.lock, self.translate_errors():
+            self.guard()
+            return self.allocate(storage.nbytes)
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        with self.lock:
+            self.native.is_awaited = self.native.adopts_memory
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.native.is_awaited = False
+
+    def give_back(self, slots: Bundle) -> None:
+        if self.preparing is None:
+            self.memory.give_back_bundle(slots)
+        else:
+            self.preparing.append(slots)
+
+    def holds(self, storage: Storage) -> bool:
+        return storage.handle.raw is not None
+
+    def _let_go(self) -> None:
+        """Destroy adopted buffers that nobody can reach any more."""
+        dropped = []
+        while self._dropped:
+            buffer = self._dropped.popleft()
+            self._adopted.discard(buffer)
+            if buffer.raw is not None:
+                dropped.append(buffer)
+        if dropped:
+            self._discard(dropped)
+
     def write_ahead(self, storage: Storage, first: int, values: np.ndarray, dtype: DType) -> None:
         """Copy elements of a new storage to staging memory; end_writes submits them."""
         data = encoded(values, dtype, self.name)
@@ -263,7 +334,10 @@ class WebGPUDevice(Gpu):
             raise fault_error(fault, index, size)
 
     def release(self, handle: Any) -> None:
-        self.memory.give_back(handle)
+        if handle in self._adopted:
+            self._dropped.append(handle)  # any thread: `_let_go` destroys it
+        else:
+            self.memory.give_back(handle)
 
     def describe(self) -> str:
         return self.adapter.describe()
@@ -292,6 +366,7 @@ class WebGPUDevice(Gpu):
         """Return the pool's free memory to the driver."""
         with self.lock, self.translate_errors():
             self.guard()
+            self._let_go()
             self.memory.trim()
 
     @contextmanager
@@ -341,7 +416,10 @@ class WebGPUDevice(Gpu):
                 program.unload()
             self._pipelines.clear()
             self._fault = None
-            self.native.release(self.memory.abandon() + self._readback.abandon() + self._uploads.abandon())
+            adopted = [buffer.raw for buffer in self._adopted]
+            for buffer in self._adopted:
+                buffer.raw = None
+            self.native.release(adopted + self.memory.abandon() + self._readback.abandon() + self._uploads.abandon())
             self.native, self.adapter, self._earlier_loss = native, adapter, reason
             self._compiler = self._make_compiler(found)
             self._readback, self._uploads = Readback(native), Uploads(native)
@@ -505,6 +583,48 @@ class WebGPUDevice(Gpu):
 def wish_of(settings: Config, shares_loads: bool = False, uses_matrices: bool = False) -> Wish:
     """The options with which a device is opened."""
     return Wish(portable_overrides(settings), settings.in_flight, shares_loads, settings.checked, uses_matrices)
+
+
+class _Encoded(Prepared):
+    """A run that is encoded. Its temporaries stay its own until it is submitted: other threads take buffers from the pool and write to them."""
+
+    def __init__(
+        self,
+        device: WebGPUDevice,
+        program: Program,
+        inputs: Sequence[Storage],
+        into: Sequence[Storage | None] | None,
+    ) -> None:
+        super().__init__(program, inputs, into)
+        self._gpu = device
+        self._slots: list[Bundle] = []
+        with device.lock:
+            native, self._native = device.native, device.native
+            native.submit_held()
+            device.preparing = self._slots
+            native.begin_preparing()
+            try:
+                self._made = program.run(inputs, into)
+            finally:
+                device.preparing = None
+                self._commands = native.end_preparing()
+
+    def begin(self) -> list[Storage]:
+        with self._gpu.lock, self._gpu.translate_errors():
+            self._gpu.guard()
+            self._native.submit_prepared(self._commands)
+            self._give_back()
+        return self._made
+
+    def drop(self) -> None:
+        with self._gpu.lock:
+            if self._native is self._gpu.native and not self._gpu.is_lost:
+                self._native.drop_prepared(self._commands)
+                self._give_back()
+
+    def _give_back(self) -> None:
+        while self._slots:
+            self._gpu.memory.give_back_bundle(self._slots.pop())
 
 
 class _Ahead(Filling):

@@ -1,0 +1,270 @@
+"""Exchanges between processes of one host by memory that all of them have mapped: each device reads the values of all, and adds them itself.
+
+In: the storage of this process's value. Out: the storages of the values of all processes. The host copies and adds nothing, where devices reach its
+memory themselves (`Device.adopt`); it only passes notes.
+
+For each exchange a process makes a file without a name (memfd), which the others find in /proc and map: a page of marks, and two places for
+its value, used in turns. It goes with the processes, whatever ends them. In turn t a process has its device copy the value to place t mod 2, marks
+t when that is done, and reads the others' places once they have marked t.
+
+Two places suffice. Turn t + 2 overwrites what others have read in turn t. It begins when they have marked t + 1, and a device copies the value of
+turn t + 1 behind its reading of turn t. (tests/processes/test_one_host.py)
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeviceError
+from ..graph.node import Node
+from ..plan import round_up
+from ..runtime.device import Device, Storage, get_device
+from .engines import Engine, ReduceOp
+from .errors import DistBackendError
+
+MOST = 4  # processes: each device reads the values of all others, which grows with their number, and a ring's traffic does not
+PAGE = mmap.PAGESIZE
+TOKEN, TURN = 0, 1  # marks, by their place
+BROKEN = -1  # a turn of a process that will never be
+LOOK = 0.01  # seconds from one look after the others to the next
+PAUSE = 1e-4  # seconds, where a process that is far ahead waits
+NOBODY = -1
+
+
+class Mapped:
+    """The file of one process as this one maps it. nbytes: of a place, whole pages."""
+
+    def __init__(self, fd: int, nbytes: int) -> None:
+        whole = np.frombuffer(mmap.mmap(fd, PAGE + 2 * nbytes), np.uint8)
+        self.marks = whole[:PAGE].view(np.int64)
+        self.places = [whole[start : start + nbytes] for start in (PAGE, PAGE + nbytes)]
+
+
+class Others:
+    """The other processes, which are seen to end at once. engine: says why an exchange failed."""
+
+    def __init__(self, engine: Engine, pids: Sequence[int]) -> None:
+        self._engine = engine
+        self._ends = select.poll()
+        self._opened: list[int] = []
+        for pid in pids:
+            self._opened.append(os.pidfd_open(pid))
+            self._ends.register(self._opened[-1], select.POLLIN)
+
+    def __del__(self) -> None:
+        for fd in self._opened:
+            with suppress(OSError):
+                os.close(fd)
+
+    def have_ended(self) -> bool:
+        """Whether one has."""
+        return bool(self._ends.poll(0))
+
+    def fail(self, why: str) -> None:
+        """Raise DistBackendError, with what is known of why another has ended."""
+        error = RuntimeError(why)
+        raise DistBackendError(self._engine.explain(error)) from error
+
+
+@dataclass
+class Turn:
+    """An exchange under way. given: this process's value. is_copied: whether its copy lies in its place."""
+
+    number: int
+    given: Storage | None
+    is_copied: Callable[[], bool]
+    begun: float = field(default_factory=time.monotonic)
+    looked: float = 0.0
+
+
+class OneHost:
+    """The exchange of one number. mapped: the files of all processes, by rank."""
+
+    def __init__(self, engine: Engine, others: Others, mapped: list[Mapped], like: Node) -> None:
+        self._rank, self._timeout = engine.rank, engine.timeout
+        self._others, self._mapped = others, mapped
+        self._device: Device = get_device(like.device)
+        self._shape, self._dtype = like.shape, like.dtype
+        self._storages: dict[tuple[int, int], Storage] = {}  # over places, by rank and place
+        self._latest: Turn | None = None
+        self._unmarked: list[Turn] = []
+
+    def begin(self, given: Storage) -> Turn:
+        """See primitives/exchange.py."""
+        self._have_marked(0)  # raises where the exchange has ended
+        number = 1 if self._latest is None else self._latest.number + 1
+        self._wait_until_read()
+        with self._breaking():
+            is_copied = self._device.begin_copy(given, self._storage(self._rank, number))
+        self._latest = Turn(number, given, is_copied)
+        self._unmarked.append(self._latest)
+        return self._latest
+
+    def is_done(self, turn: Turn) -> bool:
+        """See primitives/exchange.py."""
+        self._mark()
+        return self._have_marked(turn.number) or self._look_after(turn)
+
+    def finish(self, turn: Turn) -> list[Storage]:
+        """See primitives/exchange.py."""
+        _publish()
+        own, turn.given = turn.given, None
+        assert own is not None
+        return [own if rank == self._rank else self._storage(rank, turn.number) for rank in range(len(self._mapped))]
+
+    def _mark(self) -> None:
+        """Tell the others which values they can read."""
+        while self._unmarked:
+            with self._breaking():
+                if not self._unmarked[0].is_copied():
+                    return
+            _publish()
+            self._mapped[self._rank].marks[TURN] = self._unmarked.pop(0).number
+
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """An error of the device within ends the exchange for all: the next turn would be taken for this one."""
+        try:
+            yield
+        except DeviceError:
+            self._unmarked.clear()
+            self._mapped[self._rank].marks[TURN] = BROKEN
+            raise
+
+    def _have_marked(self, number: int) -> bool:
+        turns = [int(mapped.marks[TURN]) for mapped in self._mapped]
+        if BROKEN in turns:
+            self._others.fail(f"rank {turns.index(BROKEN)} of the group has lost its device in an exchange")
+        return min(turns) >= number
+
+    def _look_after(self, turn: Turn) -> bool:
+        """From time to time: raise where another process has ended, or the time is over. Whether all have marked after all."""
+        now = time.monotonic()
+        if now - turn.looked < LOOK:
+            return False
+        turn.looked = now
+        if self._others.have_ended():
+            if self._have_marked(turn.number):
+                return True  # it ended behind its part
+            self._others.fail("a process of this host has ended, of which a value is missing")
+        if self._timeout is not None and now - turn.begun > self._timeout:
+            self._others.fail(f"timed out after {self._timeout:g} s without the value of another process")
+        return False
+
+    def _wait_until_read(self) -> None:
+        """Until no other process reads the place of a turn any more. At once, unless the turn before is not finished, for this number is twice
+        under way, or an interrupt came."""
+        before = self._latest
+        while before is not None and not self.is_done(before):
+            time.sleep(PAUSE)
+
+    def _storage(self, rank: int, number: int) -> Storage:
+        """Over the place of a process in a turn."""
+        key = rank, number % 2
+        known = self._storages.get(key)
+        if known is None or not self._device.holds(known):
+            known = self._device.adopt(self._mapped[rank].places[key[1]], self._shape, self._dtype)
+            self._storages[key] = known
+        return known
+
+
+_lock = threading.Lock()
+
+
+def _publish() -> None:
+    """Keep what was written or read before apart from what comes, for processors that reorder: what lies before a lock is let go comes before what
+    lies behind where it is taken again."""
+    for _ in range(2):
+        with _lock:
+            pass
+
+
+def joined(engine: Engine, like: Node, given: Storage) -> OneHost | None:
+    """The exchange of values like a node's; None in all processes where they are not on one host, or one of their devices cannot read its
+    memory. All processes call it at the same place."""
+    nbytes = round_up(max(given.nbytes, 1), PAGE)
+    able = get_device(like.device).shares_memory and engine.size <= MOST and hasattr(os, "memfd_create")
+    fd, token = _made(nbytes) if able else (NOBODY, 0)
+    own = np.array([fd, os.getpid(), token, nbytes], np.int64)
+    everyone = np.empty((engine.size, 4), np.int64)
+    try:
+        engine.all_gather(own, everyone).wait()
+        found = _found(everyone, engine, nbytes)
+        agreed = np.array([found is not None], np.int32)
+        engine.all_reduce(agreed, ReduceOp.MIN).wait()
+    finally:
+        if fd != NOBODY:
+            os.close(fd)
+    return OneHost(engine, *found, like) if found is not None and agreed[0] else None
+
+
+def _made(nbytes: int) -> tuple[int, int]:
+    """A file of this process, and the number by which others know it; NOBODY where there is no memory for it."""
+    token = int.from_bytes(os.urandom(7), "little")
+    try:
+        fd = os.memfd_create("shadergrad")
+    except OSError:
+        return NOBODY, 0
+    try:
+        os.posix_fallocate(fd, 0, PAGE + 2 * nbytes)  # not when it is written to, which would end the process
+        os.pwrite(fd, np.array([token, 0], np.int64).tobytes(), 0)
+    except OSError:
+        os.close(fd)
+        return NOBODY, 0
+    return fd, token
+
+
+def _found(everyone: np.ndarray, engine: Engine, nbytes: int) -> tuple[Others, list[Mapped]] | None:
+    """The processes and their files; None where one is not to be found, as on another host."""
+    mapped = []
+    try:
+        for fd, pid, token, theirs in everyone.tolist():
+            if fd == NOBODY or theirs != nbytes:
+                return None
+            own = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR)
+            try:
+                if os.fstat(own).st_size != PAGE + 2 * nbytes:
+                    return None
+                mapped.append(Mapped(own, nbytes))
+            finally:
+                os.close(own)
+            if mapped[-1].marks[TOKEN] != token:
+                return None
+        return Others(
+            engine, [pid for rank, (_, pid, *_) in enumerate(everyone.tolist()) if rank != engine.rank]
+        ), mapped
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+class Routes:
+    """The exchanges of a channel that can take this way, by number."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[Any, OneHost] = {}
+        self._is_apart = engine.size < 2  # found by all processes at once
+
+    def of(self, like: Node, given: Storage, send_all: Callable[[], None]) -> OneHost | None:
+        """That of an exchange. All processes ask in the order of their exchanges. send_all: called before they agree about one."""
+        if self._is_apart:
+            return None
+        key = like.primitive.number, like.shape, like.dtype, like.device  # type: ignore[attr-defined]
+        if key not in self._known:
+            send_all()
+            made = joined(self._engine, like, given)
+            if made is None:
+                self._is_apart = True
+                return None
+            self._known[key] = made
+        return self._known[key]
