@@ -227,10 +227,12 @@ def test_blas_has_its_threads_back_when_the_last_of_several_users_is_done() -> N
 
 def test_products_of_slices_begin_where_the_slices_do() -> None:
     rng = np.random.default_rng(0)
-    a, b = (sg.tensor(rng.standard_normal(s).astype(np.float32)) for s in ((80, 70), (90, 60)))
-    step = sg.compile(lambda a, b: ((a * 2)[16:, 5:] @ (b + 1)[3:68, 8:]).tanh().sum(0) + (a[7:, :60] @ b[9:69]).sum())
+    a, b = (sg.tensor(rng.standard_normal(s).astype(np.float32)) for s in ((300, 170), (200, 160)))
+    step = sg.compile(
+        lambda a, b: ((a * 2)[16:, 5:] @ (b + 1)[3:168, 8:]).tanh().sum(0) + (a[7:, :160] @ b[9:169]).sum()
+    )
     runs = [step(a, b).numpy() for _ in range(4)]
     x, y = a.numpy().astype(np.float64), b.numpy().astype(np.float64)
-    exact = np.tanh((x * 2)[16:, 5:] @ (y + 1)[3:68, 8:]).sum(0) + (x[7:, :60] @ y[9:69]).sum()
+    exact = np.tanh((x * 2)[16:, 5:] @ (y + 1)[3:168, 8:]).sum(0) + (x[7:, :160] @ y[9:169]).sum()
     for found in runs:
-        np.testing.assert_allclose(found, exact, rtol=1e-3)
+        np.testing.assert_allclose(found, exact, rtol=1e-3, atol=0.05)

@@ -8,7 +8,7 @@ step gets its old buffers back from the pool, and replays the recording of the s
 when it was lost and is opened again. The next run resolves them again, so the owner of a program need not know.
 
 Contract with the compiler: an output that aliases an input is one buffer, and a dispatch lists it once. Contract with
- the pool: temporaries are returned right after submission, which is safe because one queue runs everything in order. Those of a prepared run are
+the pool: temporaries are returned right after submission, which is safe because one queue runs everything in order. Those of a prepared run are
 returned when it is submitted.
 Guarded by tests/device/test_webgpu_runtime.py.
 """
