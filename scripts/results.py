@@ -70,7 +70,7 @@ QUANTITIES = (
     "loss of the text",
     "loss of its end, held out",
 )
-MOST_ROWS = 14  # of a benchmark and machine
+MOST_ROWS = 8  # of a benchmark and machine
 ON_ONE_CORE = (", NumPy", ", C")  # circuits, in docs/logic.md
 
 
@@ -213,7 +213,10 @@ def first_peer(record: Record) -> str:
 def row_name(r: Record) -> str:
     """What was measured: "first step: ResNet-18, batch 128"."""
     task, comma, more = r.case.partition(",")
-    case = f"{TASKS.get(task, task)}{comma}{more}".replace("dot ", "multiplication ")
+    name = task if r.benchmark == "uncompiled_programs" else TASKS.get(task, task)  # programs have names of their own
+    if more.startswith(" batch "):  # another batch than the task's
+        name = re.sub(", batch [0-9]+$", "", name)
+    case = f"{name}{comma}{more}".replace("dot ", "multiplication ")
     case = case.replace(" aT", ", a transposed").replace(" bT", ", b transposed")
     what = r.quantity if r.quantity in ("first step", "second step") or "loss" in r.quantity else SHOWN[r.benchmark]
     return f"{what}: {case}" if what else case

@@ -30,7 +30,7 @@ from ..target import NUMPY
 from . import llvm, timing
 from .chains import Chain, Operation, Rows, broadcasting, chained, fold
 from .device import Device, Program, Storage, register_device
-from .native_cpu import Native
+from .native_cpu import Native, is_product
 from .native_operations import operation_of
 from .threads import pool
 
@@ -202,7 +202,7 @@ class NativeProgram(CpuProgram):
             kernel = Kernel(step.name, f"native {archetype}", (), shape=shape)
             if step.hosted is not None:
                 shape = " x ".join(map(str, rows[step.writes[0]].shape)) or "1"
-                kernel = Kernel(step.name, "numpy", (), shape=shape)
+                kernel = Kernel(step.name, "native dot" if is_product(step.hosted) else "numpy", (), shape=shape)
             origin = merged(origins[k] for k in step.places)
             timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run, origin))
 
@@ -226,10 +226,16 @@ def native_kernels(plan: Plan) -> str:
 
 def told_of(steps: Steps) -> str:
     """The number of steps of each kind, as text."""
-    numpy = Counter(step.hosted.of.name for step in steps.steps if step.hosted is not None)
-    native = count(len(steps.steps) - numpy.total(), "native kernel")
-    names = ", ".join(f"{name} {n}" for name, n in numpy.most_common())
-    return f"{native} and {count(numpy.total(), 'operation')} of NumPy ({names})" if numpy else native
+    hosted = [step.hosted for step in steps.steps if step.hosted is not None]
+    numpy = Counter(h.of.name for h in hosted if not is_product(h))
+    products = len(hosted) - numpy.total()
+    parts = [count(len(steps.steps) - len(hosted), "native kernel")]
+    if products:
+        parts.append(count(products, "matrix multiplication"))
+    if numpy:
+        names = ", ".join(f"{name} {n}" for name, n in numpy.most_common())
+        parts.append(f"{count(numpy.total(), 'operation')} of NumPy ({names})")
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 plans.native_kernels.append(native_kernels)

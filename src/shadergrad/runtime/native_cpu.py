@@ -103,7 +103,7 @@ class Native:
         """The matrix multiplications in machine code by step, and the byte offsets of their operands in their rows."""
         found = {}
         for k, step in enumerate(steps.steps):
-            if step.hosted is None or not _is_product(step.hosted):
+            if step.hosted is None or not is_product(step.hosted):
                 continue
             rows = [np.empty(steps.rows[row].shape, steps.rows[row].dtype.numpy) for row in step.reads]
             seen = [Operand(0, v, True).of(row) for row, v in zip(rows, step.hosted.views, strict=True)]
@@ -188,8 +188,8 @@ class Native:
         for k in self._hosts:
             step = steps.steps[k]
             assert step.hosted is not None
-            is_product = _is_product(step.hosted)
-            own = [Operand(row, v, is_product) for row, v in zip(step.reads, step.hosted.views, strict=True)]
+            multiplies = is_product(step.hosted)
+            own = [Operand(row, v, multiplies) for row, v in zip(step.reads, step.hosted.views, strict=True)]
             self._given[k] = tuple([numbers.setdefault(o, len(numbers)) for o in own])
         self._operands = list(numbers)
         of_rows: dict[int, list[int]] = {}
@@ -288,7 +288,7 @@ class Native:
         if isinstance(of, Cat):
             np.concatenate([operands[number] for number in given], axis=of.axis, out=arrays[row])
             return
-        if _is_product(step.hosted):
+        if is_product(step.hosted):
             a, b = (operands[number] for number in given)
             products.multiply(a, b, arrays[row])
             return
@@ -303,8 +303,9 @@ class Native:
 
 def _into(hosted: Hosted) -> bool:
     """Whether the operation writes its result to memory that it is given."""
-    return isinstance(hosted.of, Cat) or _is_product(hosted)
+    return isinstance(hosted.of, Cat) or is_product(hosted)
 
 
-def _is_product(hosted: Hosted) -> bool:
+def is_product(hosted: Hosted) -> bool:
+    """Whether the operation is a matrix multiplication that writes its result to memory that it is given."""
     return isinstance(hosted.of, Dot) and not hosted.of.chunk
