@@ -190,6 +190,35 @@ def test_without_threadpoolctl_numpy_multiplies_what_panels_do_not(monkeypatch: 
         products._described.cache_clear()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(3, 50, 1, 1), (3, 1, 50, 1), (3, 700, 1, 1), (1, 1, 1, 1)], ids=str)
+def test_a_vector_of_one_element_may_have_any_stride(shape: tuple[int, int, int, int], dtype: Any) -> None:
+    batch, m, n, k = shape
+    a, b = (np.full((1, 1, 1), value, dtype) for value in (1.5, 2.0))
+    left, right = np.broadcast_to(a, (batch, m, k)), np.broadcast_to(b, (batch, k, n))
+    found = products.multiply(left, right, np.full((batch, m, n), np.nan, dtype))
+    assert (found == 3.0).all()
+
+
+def test_gradients_of_dot_products_of_a_batch() -> None:
+    x, y = sg.randn(3, 1, 50, requires_grad=True), sg.randn(3, 50, 1, requires_grad=True)
+    (x @ y).sum().backward()
+    assert x.grad is not None
+    assert y.grad is not None
+    assert (x.grad.numpy() == y.detach().numpy().swapaxes(1, 2)).all()
+    assert (y.grad.numpy() == x.detach().numpy().swapaxes(1, 2)).all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_long_contractions_are_as_exact_as_blas(turned: bool) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((1, 8, 100_000), np.float32), rng.random((1, 100_000, 32), np.float32)
+    left = np.ascontiguousarray(a.swapaxes(1, 2)).swapaxes(1, 2) if turned else a
+    found = products.multiply(left, b, np.empty((1, 8, 32), np.float32))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.abs(found / exact - 1).max() < 3e-6
+
+
 @pytest.mark.parametrize("strides", [(0, 4), (4, 0), (-400, 4), (8, 400)], ids=str)
 def test_strides_that_nobody_takes_are_numpys(strides: tuple[int, int]) -> None:
     base = np.random.default_rng(0).standard_normal(100 * 300).astype(np.float32)

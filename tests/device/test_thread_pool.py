@@ -152,6 +152,36 @@ for _ in range(3):
 """)
 
 
+def test_a_process_ends_while_another_thread_computes() -> None:
+    run_script("""
+import threading
+from shadergrad.runtime import threads
+from test_thread_pool import *
+threads.pool.limit(2)
+def forever():
+    counted = Counted(40000)
+    kernels = counted.kernels(20, 40000, 16)
+    while True:
+        threads.pool.run_all(kernels, 0, 20)
+threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.3)
+""")
+
+
+def test_workers_have_room_where_threads_of_the_program_have_little() -> None:
+    run_script("""
+import threading
+from test_thread_pool import *
+from shadergrad.runtime import products, threads
+threading.stack_size(256 << 10)
+threads.pool.limit(3)
+a, b = np.ones((1, 300, 1500), np.float32), np.ones((1, 1500, 512), np.float32)
+turned = np.ascontiguousarray(a.swapaxes(1, 2)).swapaxes(1, 2)
+assert (products.multiply(turned, b, np.empty((1, 300, 512), np.float32)) == 1500).all()
+assert threading.stack_size() == 256 << 10
+""")
+
+
 def run_script(script: str) -> None:
     here = os.path.dirname(__file__)
     done = subprocess.run(

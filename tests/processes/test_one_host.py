@@ -76,6 +76,99 @@ def test_each_turn_has_the_values_of_all(count: int) -> None:
     assert_ranks_pass(program(TURNS), count)
 
 
+TWICE = """
+model = sg.nn.Linear(2, 1, bias=False)
+ddp = sg.nn.parallel.DistributedDataParallel(model)
+@sg.compile
+def step(x, y):
+    found = []
+    for given in (x, y):
+        model.zero_grad()
+        ddp(given).sum().backward()
+        found.append(model.weight.grad * 1)
+    return found
+for number in range(300):
+    x, y = (sg.tensor([[rank + k + number, 1.0]]) for k in (1.0, 5.0))
+    first, second = step(x, y)
+    mean = (size - 1) / 2 + number
+    assert first.tolist() == [[mean + 1.0, 1.0]], (number, first.tolist())
+    assert second.tolist() == [[mean + 5.0, 1.0]], (number, second.tolist())
+"""
+
+
+def test_a_number_that_comes_twice_in_a_step_has_both_of_its_values() -> None:
+    assert_ranks_pass(program(TWICE), 4)
+
+
+REFUSED = """
+adopt = cpu.adopt
+def refuse(memory, shape, dtype):
+    raise sg.DeviceError("not this memory")
+if rank == 1:
+    cpu.adopt = refuse
+assert exchange_of() is None
+model = sg.nn.Linear(2, 1, bias=False)
+ddp = sg.nn.parallel.DistributedDataParallel(model)
+ddp(sg.tensor([[rank + 1.0, 1.0]])).sum().backward()
+assert model.weight.grad.tolist() == [[1.5, 1.0]], model.weight.grad
+"""
+
+
+def test_all_go_another_way_where_a_device_refuses_the_memory() -> None:
+    assert_ranks_pass(program(REFUSED), 2)
+
+
+INTERRUPTED = """
+one, two = sg.nn.Linear(600, 600), sg.nn.Linear(600, 600)
+model = sg.nn.Sequential(one, two)
+ddp = sg.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1)
+x = sg.ones(1, 600)
+ddp(x).sum().backward()
+model.zero_grad()
+from shadergrad.drive.travelling import Travelling
+read, calls = Travelling.read, []
+def failing(self, *given):
+    calls.append(1)
+    if rank == 1 and len(calls) == 2:
+        raise MemoryError("no memory for the second bucket")
+    return read(self, *given)
+Travelling.read = failing
+told = False
+for _ in range(3):
+    try:
+        ddp(x).sum().backward()
+    except (MemoryError, dist.DistBackendError) as error:
+        told = told or "had an error in an exchange" in str(error)
+        if told:
+            break
+print("told" if told else "silent")
+"""
+
+
+def test_an_error_between_two_exchanges_ends_them_in_all_processes() -> None:
+    ranks = finish(start(program(INTERRUPTED, seconds=10), 2))
+    assert ranks[1].out.strip() == "told", ranks[1].err
+
+
+FREED = """
+def mapped():
+    with open("/proc/self/maps") as lines:
+        return sum("memfd:shadergrad" in line for line in lines)
+for _ in range(3):
+    model = sg.nn.Linear(200, 200)
+    ddp = sg.nn.parallel.DistributedDataParallel(model)
+    ddp(sg.ones(1, 200)).sum().backward()
+    assert mapped(), "nothing was shared"
+    del model, ddp
+    gc.collect()
+    assert not mapped()
+"""
+
+
+def test_the_memory_goes_with_the_model() -> None:
+    assert_ranks_pass(program(FREED), 2)
+
+
 UNABLE = """
 if rank == 1:
     one_host.MOST = 1  # as where a device cannot read the host's memory

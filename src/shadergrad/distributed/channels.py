@@ -49,6 +49,11 @@ class Channel:
             return None
         return self._routes.of(node, given, send_all)
 
+    def forget(self) -> None:
+        """Free what exchanges on this host keep: nobody uses the channel any more."""
+        if self._routes is not None:
+            self._routes.forget()
+
     def start(self, array: np.ndarray, number: Hashable) -> Any:
         """Begin: what it gives is for finish. number: of the value, as its error is kept. The array is written to, where that can be done."""
         if not (array.flags.c_contiguous and array.flags.writeable):

@@ -7,8 +7,8 @@ For each exchange a process makes a file without a name (memfd), which the other
 its value, used in turns. It goes with the processes, whatever ends them. In turn t a process has its device copy the value to place t mod 2, marks
 t when that is done, and reads the others' places once they have marked t.
 
-Two places suffice. Turn t + 2 overwrites what others have read in turn t. It begins when they have marked t + 1, and a device copies the value of
-turn t + 1 behind its reading of turn t. (tests/processes/test_one_host.py)
+Two places suffice. Turn t + 2 overwrites the values of turn t. It begins when the others have marked t + 1, and a process begins turn t + 1 after it has
+started to read turn t (drive/travelling.py), so that its device copies behind that reading. (tests/processes/test_one_host.py)
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ BROKEN = -1  # a turn of a process that will never be
 LOOK = 0.01  # seconds from one look after the others to the next
 PAUSE = 1e-4  # seconds, where a process that is far ahead waits
 NOBODY = -1
+NAME = "shadergrad"  # of the files, for people and for those that look for them
 
 
 class Mapped:
@@ -105,7 +106,7 @@ class OneHost:
         number = 1 if self._latest is None else self._latest.number + 1
         self._wait_until_read()
         with self._breaking():
-            is_copied = self._device.begin_copy(given, self._storage(self._rank, number))
+            is_copied = self._device.begin_copy(given, self.storage(self._rank, number))
         self._latest = Turn(number, given, is_copied)
         self._unmarked.append(self._latest)
         return self._latest
@@ -120,7 +121,7 @@ class OneHost:
         _publish()
         own, turn.given = turn.given, None
         assert own is not None
-        return [own if rank == self._rank else self._storage(rank, turn.number) for rank in range(len(self._mapped))]
+        return [own if rank == self._rank else self.storage(rank, turn.number) for rank in range(len(self._mapped))]
 
     def _mark(self) -> None:
         """Tell the others which values they can read."""
@@ -129,7 +130,10 @@ class OneHost:
                 if not self._unmarked[0].is_copied():
                     return
             _publish()
-            self._mapped[self._rank].marks[TURN] = self._unmarked.pop(0).number
+            self._mapped[self._rank].marks[TURN] = self._unmarked[
+                0
+            ].number  # first: an interrupt behind it marks the turn twice
+            del self._unmarked[0]
 
     @contextmanager
     def _breaking(self) -> Iterator[None]:
@@ -137,14 +141,21 @@ class OneHost:
         try:
             yield
         except DeviceError:
-            self._unmarked.clear()
-            self._mapped[self._rank].marks[TURN] = BROKEN
+            self.end()
             raise
+
+    def end(self) -> None:
+        """See primitives/exchange.py."""
+        self._unmarked.clear()
+        self._mapped[self._rank].marks[TURN] = BROKEN
 
     def _have_marked(self, number: int) -> bool:
         turns = [int(mapped.marks[TURN]) for mapped in self._mapped]
         if BROKEN in turns:
-            self._others.fail(f"rank {turns.index(BROKEN)} of the group has lost its device in an exchange")
+            rank = turns.index(BROKEN)
+            self._others.fail(
+                f"rank {rank} of the group had an error in an exchange, after which values would be taken for others"
+            )
         return min(turns) >= number
 
     def _look_after(self, turn: Turn) -> bool:
@@ -168,7 +179,7 @@ class OneHost:
         while before is not None and not self.is_done(before):
             time.sleep(PAUSE)
 
-    def _storage(self, rank: int, number: int) -> Storage:
+    def storage(self, rank: int, number: int) -> Storage:
         """Over the place of a process in a turn."""
         key = rank, number % 2
         known = self._storages.get(key)
@@ -189,9 +200,11 @@ def _publish() -> None:
             pass
 
 
-def joined(engine: Engine, like: Node, given: Storage) -> OneHost | None:
+def joined(
+    engine: Engine, like: Node, given: Storage, known: dict[tuple[int, ...], Others] | None = None
+) -> OneHost | None:
     """The exchange of values like a node's; None in all processes where they are not on one host, or one of their devices cannot read its
-    memory. All processes call it at the same place."""
+    memory. All processes call it at the same place. known: what watches the other processes, by their numbers, for several exchanges."""
     nbytes = round_up(max(given.nbytes, 1), PAGE)
     able = get_device(like.device).shares_memory and engine.size <= MOST and hasattr(os, "memfd_create")
     fd, token = _made(nbytes) if able else (NOBODY, 0)
@@ -199,20 +212,32 @@ def joined(engine: Engine, like: Node, given: Storage) -> OneHost | None:
     everyone = np.empty((engine.size, 4), np.int64)
     try:
         engine.all_gather(own, everyone).wait()
-        found = _found(everyone, engine, nbytes)
-        agreed = np.array([found is not None], np.int32)
+        found = _found(everyone, engine, nbytes, {} if known is None else known)
+        made = None if found is None else _adopted(OneHost(engine, *found, like), engine.size)
+        agreed = np.array([made is not None], np.int32)
         engine.all_reduce(agreed, ReduceOp.MIN).wait()
     finally:
         if fd != NOBODY:
             os.close(fd)
-    return OneHost(engine, *found, like) if found is not None and agreed[0] else None
+    return made if agreed[0] else None
+
+
+def _adopted(exchange: OneHost, size: int) -> OneHost | None:
+    """The exchange, if this process's device takes all places; a driver may refuse memory of another process although it takes its own."""
+    try:
+        for rank in range(size):
+            for number in range(2):
+                exchange.storage(rank, number)
+    except DeviceError:
+        return None
+    return exchange
 
 
 def _made(nbytes: int) -> tuple[int, int]:
     """A file of this process, and the number by which others know it; NOBODY where there is no memory for it."""
     token = int.from_bytes(os.urandom(7), "little")
     try:
-        fd = os.memfd_create("shadergrad")
+        fd = os.memfd_create(NAME)
     except OSError:
         return NOBODY, 0
     try:
@@ -224,14 +249,21 @@ def _made(nbytes: int) -> tuple[int, int]:
     return fd, token
 
 
-def _found(everyone: np.ndarray, engine: Engine, nbytes: int) -> tuple[Others, list[Mapped]] | None:
+def _found(
+    everyone: np.ndarray, engine: Engine, nbytes: int, known: dict[tuple[int, ...], Others]
+) -> tuple[Others, list[Mapped]] | None:
     """The processes and their files; None where one is not to be found, as on another host."""
     mapped = []
     try:
         for fd, pid, token, theirs in everyone.tolist():
             if fd == NOBODY or theirs != nbytes:
                 return None
-            own = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR)
+            link = f"/proc/{pid}/fd/{fd}"
+            if not os.readlink(link).startswith(
+                f"/memfd:{NAME}"
+            ):  # on another host the numbers name any file of any process
+                return None
+            own = os.open(link, os.O_RDWR | os.O_CLOEXEC)
             try:
                 if os.fstat(own).st_size != PAGE + 2 * nbytes:
                     return None
@@ -240,9 +272,10 @@ def _found(everyone: np.ndarray, engine: Engine, nbytes: int) -> tuple[Others, l
                 os.close(own)
             if mapped[-1].marks[TOKEN] != token:
                 return None
-        return Others(
-            engine, [pid for rank, (_, pid, *_) in enumerate(everyone.tolist()) if rank != engine.rank]
-        ), mapped
+        pids = tuple(pid for rank, (_, pid, *_) in enumerate(everyone.tolist()) if rank != engine.rank)
+        if pids not in known:
+            known[pids] = Others(engine, pids)
+        return known[pids], mapped
     except (OSError, ValueError, AttributeError):
         return None
 
@@ -253,6 +286,7 @@ class Routes:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._known: dict[Any, OneHost] = {}
+        self._others: dict[tuple[int, ...], Others] = {}
         self._is_apart = engine.size < 2  # found by all processes at once
 
     def of(self, like: Node, given: Storage, send_all: Callable[[], None]) -> OneHost | None:
@@ -262,9 +296,14 @@ class Routes:
         key = like.primitive.number, like.shape, like.dtype, like.device  # type: ignore[attr-defined]
         if key not in self._known:
             send_all()
-            made = joined(self._engine, like, given)
+            made = joined(self._engine, like, given, self._others)
             if made is None:
                 self._is_apart = True
                 return None
             self._known[key] = made
         return self._known[key]
+
+    def forget(self) -> None:
+        """Let go of the memory and the files: nobody exchanges here any more. Plans in caches keep their channels, and these this object."""
+        self._known.clear()
+        self._others.clear()

@@ -8,6 +8,7 @@ gradient is computed, and goes on while the rest of the backward pass runs (driv
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -126,7 +127,7 @@ class Reducer:
         finds_unused: bool,
     ) -> None:
         self.parameters, self._names, self.group, self.engine = parameters, names, group, engine
-        self.channel = Channel(engine, "mean", on_devices=True)
+        self.channel = self._own(Channel(engine, "mean", on_devices=True))
         self.roots = Channel(engine, "root")
         self.buckets = buckets_of(parameters, most)
         self._base = (1 << 22) + next(_count) * NUMBERS
@@ -141,6 +142,16 @@ class Reducer:
         self.is_joined = False  # whether others may send zeros in the place of a step
         self._waits = False
         self.handles = [p.register_post_accumulate_grad_hook(self._noting(k)) for k, p in enumerate(parameters)]
+
+    def _own(self, channel: Channel) -> Channel:
+        """A channel that frees its memory when this object is gone."""
+        weakref.finalize(self, channel.forget)
+        return channel
+
+    def exchange_by(self, compression: Any, keeps_error: bool) -> None:
+        """Exchange by another channel from now on."""
+        self.channel.forget()
+        self.channel = self._own(Channel(self.engine, "mean", compression, keeps_error, on_devices=True))
 
     def _noting(self, k: int) -> Callable[[Any], None]:
         return lambda _: self._on_ready(k)

@@ -75,27 +75,34 @@ class Staged(Program):
         targets = {key: target for key, target in zip(self._outputs, into or (), strict=False) if target is not None}
         times = Times(self._device) if timing.span_listeners else NOT_MEASURED
         travelling = Travelling(device, values, times, self._sums)
-        with device.awaited():
-            for number, (stage, gone) in enumerate(zip(self._stages, self._gone, strict=True)):
-                travelling.advance()
-                missing = [self._nodes[key] for key in stage.reads if key not in values]
-                if stage.program is None:
-                    travelling.wait_for(missing)
-                else:
-                    own = [targets.get(key) for key in stage.gives]
-                    run = (device, stage, values, own if any(own) else None)
-                    if missing and times is NOT_MEASURED and not timing.listeners:
-                        made = _run_after(travelling, missing, *run)
-                    else:
+        sent = 0
+        try:
+            with device.awaited():
+                for number, (stage, gone) in enumerate(zip(self._stages, self._gone, strict=True)):
+                    travelling.advance()
+                    missing = [self._nodes[key] for key in stage.reads if key not in values]
+                    if stage.program is None:
                         travelling.wait_for(missing)
-                        with times.span("compute", f"stage {number}"):
-                            made = _run(*run)
-                    values.update(zip(stage.gives, made, strict=True))
-                if stage.sends is not None:
-                    node = self._nodes[stage.sends]
-                    travelling.read(node, values[id(node.inputs[0])], f"exchange {self._places[stage.sends]}")
-                for key in gone:
-                    values.pop(key, None)
+                    else:
+                        own = [targets.get(key) for key in stage.gives]
+                        run = (device, stage, values, own if any(own) else None)
+                        if missing and times is NOT_MEASURED and not timing.listeners:
+                            made = _run_after(travelling, missing, *run)
+                        else:
+                            travelling.wait_for(missing)
+                            with times.span("compute", f"stage {number}"):
+                                made = _run(*run)
+                        values.update(zip(stage.gives, made, strict=True))
+                    if stage.sends is not None:
+                        node = self._nodes[stage.sends]
+                        travelling.read(node, values[id(node.inputs[0])], f"exchange {self._places[stage.sends]}")
+                        sent += 1
+                    for key in gone:
+                        values.pop(key, None)
+        except BaseException:
+            if 0 < sent < len(self._places) or travelling.is_waiting:
+                travelling.drop()
+            raise
         return [values[key] for key in self._outputs]
 
 

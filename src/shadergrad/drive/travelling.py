@@ -44,6 +44,7 @@ class Travelling:
         self._device, self._values, self._times, self._sums = device, values, times, sums
         self._turns: dict[int, _Turn] = {}  # by exchange
         self._places: dict[int, Storage] = {}  # where sums go
+        self._routes: list[Any] = []  # of all turns so far
         self._at_once = device.reads_at_once or times is not NOT_MEASURED  # measured, stages are over when they return
         self._exchanges: dict[int, _Exchange] = {}
         self._reading: deque[tuple[int, int, Begun]] = deque()  # what is on its way to the host: exchange, part
@@ -57,8 +58,11 @@ class Travelling:
         self._exchanges[key] = _Exchange(node.primitive.channel, node.primitive.number, name)
         route = None if self._sums is None else node.primitive.channel.route(node, given, self._send_all)
         if route is not None:
+            # Its place is written two turns later: this process must have read the turn before, not only seen that it is there.
+            self.wait_for([turn.node for turn in self._turns.values() if turn.route is route])
             with self._times.span("read", name, given.nbytes):
                 begun = route.begin(given)
+            self._routes.append(route)
             self._times.begin(key, name, given.nbytes)
             self._turns[key] = _Turn(node, route, begun, given)
             return
@@ -138,6 +142,16 @@ class Travelling:
         with self._times.span("wait", first):
             while not any(turn.route.is_done(turn.begun) for turn in self._turns.values()):
                 time.sleep(PAUSE)
+
+    def drop(self) -> None:
+        """End the routes that were taken, in every process: this one's next values would be taken for others."""
+        for route in self._routes:
+            route.end()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a value that takes a route has not come."""
+        return bool(self._turns)
 
     def _send_all(self) -> None:
         while self._reading:

@@ -15,7 +15,6 @@ import numpy as np
 
 from ..distributed import default_hooks
 from ..distributed.agreement import refuse_unlike, share
-from ..distributed.channels import Channel
 from ..distributed.engines import ReduceOp
 from ..distributed.errors import DistError
 from ..distributed.groups import ProcessGroup, chosen, is_initialized
@@ -209,7 +208,7 @@ class DistributedDataParallel(Module):
             reducer.set_hook(state, hook)
         else:
             keeps = isinstance(state, default_hooks.ErrorFeedback)
-            reducer.channel = Channel(reducer.engine, "mean", compression, keeps, on_devices=True)
+            reducer.exchange_by(compression, keeps)
         tracing.changes += 1
 
 

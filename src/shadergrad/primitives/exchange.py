@@ -63,6 +63,10 @@ class Route(Protocol):
         """The storages of all values, in the order of the ranks, to be read at once."""
         raise NotImplementedError
 
+    def end(self) -> None:
+        """End the exchange for all processes: their next calls raise an error."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, eq=False)
 class Exchange(Primitive):

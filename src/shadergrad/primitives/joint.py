@@ -106,6 +106,8 @@ class SharedWeight(Meeting):
 def _rows(parts: Sequence[Node]) -> Node:
     """Matrices concatenated along their rows. They are stacked first, as the gradient of `Unbound` is, so that equal stacks are computed once."""
     n, size = parts[0].shape
+    if any(p.shape[0] != n for p in parts):
+        return build.cat(parts, 0)
     stacked = build.cat([build.reshape(p, (1, n, size)) for p in parts], 0)
     return build.reshape(stacked, (len(parts) * n, size))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -68,6 +69,8 @@ def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: St
     if any(found is None for found in lies) or lies[2][0]:  # type: ignore[index]
         return None
     (left_turned, left_leading), (right_turned, right_leading), (_, leading) = lies  # type: ignore[misc]
+    if max(m, n, k, left_leading, right_leading, leading) >= 1 << 31:  # beyond the integers of some libraries
+        return None
     found = cuts(batch, m, n, k)
     if n == 1:
         words = [
@@ -75,8 +78,8 @@ def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: St
             _form(left_turned),
             0,
             left_leading,
-            b[1] // size,
-            out[1] // size,
+            _step(b[1], k, size),
+            _step(out[1], m, size),
             0,
             len(found),
             a[0],
@@ -92,8 +95,8 @@ def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: St
             _form(not right_turned),
             0,
             right_leading,
-            a[2] // size,
-            out[2] // size,
+            _step(a[2], k, size),
+            _step(out[2], n, size),
             0,
             len(found),
             b[0],
@@ -114,6 +117,11 @@ def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: St
     text = llvm.function(library_product.text_for(dtype, of_vector))
     swapped = m == 1 and n != 1
     return Called(text, np.array(words, np.int64), batch * len(found), least, swapped)
+
+
+def _step(stride: int, count: int, size: int) -> int:
+    """The elements from one of a vector to the next. A vector of one may have any stride, also 0, which BLAS refuses."""
+    return stride // size if count > 1 else 1
 
 
 def _form(is_turned: bool) -> int:
@@ -202,6 +210,8 @@ class _Users:
 
 
 _users = _Users()
+if hasattr(os, "register_at_fork"):  # nobody in a child will leave
+    os.register_at_fork(after_in_child=lambda: globals().update(_users=_Users()))
 
 
 @cache

@@ -74,7 +74,7 @@ def check_version() -> None:
 class Code:
     """The compiler for this processor, and what it has compiled in this process.
 
-    tile: the sums that its registers hold. compiled, found: how many texts were compiled, and how many came from disk, so that tests can say which.
+    tile: the sums that its registers hold. has_fma: whether it multiplies and adds in one instruction. compiled, found: how many texts were compiled, and how many came from disk, so that tests can say which.
     """
 
     def __init__(self) -> None:
@@ -84,6 +84,9 @@ class Code:
         processor = self._llvm.get_host_cpu_name()
         found = self._llvm.get_host_cpu_features()
         features, self.tile = found.flatten(), LARGE if found.get("avx512f") else SMALL
+        self.has_fma = found.get(
+            "fma", True
+        )  # named by x86-64 alone; without it LLVM calls a function for each element
         target = self._llvm.Target.from_default_triple()
         self._machine = target.create_target_machine(cpu=processor, features=features, opt=LEVEL, jit=True)
         self._engine = self._llvm.create_mcjit_compiler(self._llvm.parse_assembly(""), self._machine)

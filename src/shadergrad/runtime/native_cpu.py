@@ -179,7 +179,8 @@ class Native:
             else:
                 self._program.append(Stretch(k, k, number))
         self._kernels = Kernels.of(kernels)
-        self._multiplies = any(product.needs_library for product, _ in self._products.values())
+        # Operations of the interpreter call BLAS and LAPACK, whose own threads would compete with workers.
+        self._limits_blas = bool(self._hosts) or any(product.needs_library for product, _ in self._products.values())
 
     def _operands_of(self, steps: Steps) -> None:
         """Number the operands of the interpreter's operations: views of a row, as matrices where BLAS multiplies them."""
@@ -242,7 +243,7 @@ class Native:
             for row in (*range(steps.inputs), *self._made):
                 addresses[row] = _address(arrays[row])
             np.add(addresses[self._rows], self._begins, out=self._table[: self._rows.size])
-            with pool.running(), blas.alone() if self._multiplies else nullcontext():
+            with pool.running(), blas.alone() if self._limits_blas else nullcontext():
                 for part in self._program if told is None else self._singly():
                     start = 0.0 if told is None else timing.now()
                     if isinstance(part, Stretch):

@@ -44,7 +44,11 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
     """out = a @ b, of matrices (batch, m, k) and (batch, k, n) of floats."""
     product = product_of(a, b, out)
     if product is None:
-        return np.matmul(a, b, out=out)
+        threaded = a.ndim == b.ndim == 3 and blas.is_threaded(a.shape[1], b.shape[2], a.shape[2])
+        with (
+            blas.alone() if threaded else nullcontext()
+        ):  # as in a program that limits BLAS's threads for other reasons
+            return np.matmul(a, b, out=out)
     table = np.array(product.table(a.ctypes.data, b.ctypes.data, out.ctypes.data), np.uint64)
     with blas.alone() if product.needs_library else nullcontext():
         pool.run(product.function, table.ctypes.data, product.units, product.least)
@@ -62,7 +66,7 @@ def product_of(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Product | None:
 def _described(
     dtype: str, left: tuple[int, int, int], n: int, a: blas.Strides, b: blas.Strides, out: blas.Strides
 ) -> Product | None:
-    own = _by_panels(left, n, a, b, out) if dtype == "float32" and llvm.installed() else None
+    own = _by_panels(left, n, a, b, out) if dtype == "float32" and llvm.installed() and llvm.code().has_fma else None
     if own is not None:
         return own
     called = blas.product_of(dtype, left, n, a, b, out)

@@ -29,8 +29,9 @@ from ..system import interrupts
 from . import llvm
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds a period
-SPIN = 2e-4  # seconds; in a training loop, the next compiled step begins within this time
+SPIN = 2e-5  # seconds; in a training loop, the next compiled step begins within this time
 CHUNKS = 2  # chunks of a kernel per thread, so that other threads can take one from an interrupted thread
+STACK = 1 << 20  # bytes of a worker's stack, at least: kernels pack operands there
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # names of Windows' and macOS'
 
 
@@ -72,14 +73,21 @@ class _Workers:
         self._threads = [
             threading.Thread(target=self._work, args=(k,), name=f"kernels-{k + 1}", daemon=True) for k in range(count)
         ]
-        for thread in self._threads:
-            thread.start()
+        before = threading.stack_size()
+        if 0 < before < STACK:  # the program's choice for threads of its own
+            threading.stack_size(STACK)
+        try:
+            for thread in self._threads:
+                thread.start()
+        finally:
+            threading.stack_size(before)
 
     def _measured(self) -> int:
         """The number of pauses that take SPIN seconds."""
-        pauses = 1000
+        pauses, function = 1000, _function_of_workers()
+        function(self.address, self.count, 1)
         start = time.perf_counter()
-        _function_of_workers()(self.address, self.count, pauses)
+        function(self.address, self.count, pauses)
         return math.ceil(pauses * SPIN / (time.perf_counter() - start))
 
     def _work(self, k: int) -> None:
@@ -139,7 +147,7 @@ class Pool:
     def __init__(self) -> None:
         self._wanted: int | None = None
         self._reset()
-        atexit.register(self._stop)  # machine code goes when the process ends
+        atexit.register(self._end)
 
     def _reset(self) -> None:
         self._lock = threading.RLock()  # held by the thread that uses the workers
@@ -160,26 +168,41 @@ class Pool:
     @contextmanager
     def running(self) -> Iterator[_Workers]:
         """A run, in which workers spin between kernels. If another thread uses the workers, the run has none."""
-        if self.count <= 1 or not self._lock.acquire(blocking=False):
+        lock = self._lock  # a child that is forked meanwhile has another
+        if self.count <= 1 or not lock.acquire(blocking=False):
             yield _nobody()
             return
         try:
             self._depth += 1
+            workers = self._workers_for(self.count - 1)
             if self._depth > 1:
-                assert self._workers is not None
-                yield self._workers
+                yield workers
                 return
-            if self._workers is None or self._workers.count != self.count - 1:
-                self._stop()
-                self._workers = _Workers(self.count - 1)
-            self._workers.wake()
             try:
-                yield self._workers
+                workers.wake()
+                yield workers
             finally:
-                self._workers.rest()
+                workers.rest()
         finally:
-            self._depth -= 1
-            self._lock.release()
+            if self._lock is lock:
+                self._depth -= 1
+            lock.release()
+
+    def _workers_for(self, count: int) -> _Workers:
+        """So many workers; in a run within a run those of the outer one. None where the system gives no threads."""
+        if self._workers is None or (self._depth == 1 and self._workers.count != count):
+            self._stop()
+            try:
+                self._workers = _Workers(count)
+            except RuntimeError:
+                return _nobody()
+        return self._workers
+
+    def _end(self) -> None:
+        """Stop workers before the process frees machine code. Other threads may go on, without workers."""
+        with self._lock:
+            self._stop()
+            self._wanted = 1
 
     def _stop(self) -> None:
         if self._workers is not None:

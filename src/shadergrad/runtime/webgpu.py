@@ -218,7 +218,9 @@ class WebGPUDevice(Gpu):
                 self.guard()
                 if native is not self.native:
                     raise self.lost_with("a value for other processes")
-                return native.is_done(submission)
+                done = native.is_done(submission)
+                self.guard()  # of a device that was lost meanwhile everything is done
+                return done
 
         return is_done
 
@@ -605,9 +607,13 @@ class _Encoded(Prepared):
             native.begin_preparing()
             try:
                 self._made = program.run(inputs, into)
-            finally:
+            except BaseException:
                 device.preparing = None
                 self._commands = native.end_preparing()
+                self.drop()
+                raise
+            device.preparing = None
+            self._commands = native.end_preparing()
 
     def begin(self) -> list[Storage]:
         with self._gpu.lock, self._gpu.translate_errors():

@@ -15,13 +15,16 @@ from .base import TensorBase
 from .handle import wrap
 from .succession import without_history
 
+OWN = ("cpu", "webgpu")
+
 
 def shared_linear(
     linear: Callable[..., Any], weight: TensorBase, bias: TensorBase | None
 ) -> Callable[[int, TensorBase], Any]:
     """linear(x, weight, bias) as a function of the number of the call, used once each, and x (n, features)."""
     given = [t for t in (weight, bias) if t is not None]
-    if not mode.grad or not weight.requires_grad or any(t.dtype.category != 2 for t in given):
+    own = str(weight.device).partition(":")[0] in OWN  # another engine computes the backward pass of other devices
+    if not own or not mode.grad or not weight.requires_grad or any(t.dtype.category != 2 for t in given):
         return lambda k, x: linear(x, weight, bias)
     meeting = make(SharedWeight(), *(t._node for t in given))
 

@@ -1,8 +1,8 @@
 """Matrix multiplication of float32 in LLVM IR: `void kernel(ptr buffers, i64 begin, i64 end)`. A unit is a panel of columns of one matrix.
 
 One text serves all sizes and strides. A panel of the right operand is packed row by row. Then each tile of `tall` rows keeps its sums in registers
-along the contraction, or along a stretch of a long one. A sum is accumulated by fma from the first element to the last, so its bits do not depend on
-the tiles. If the size of an axis is no multiple of the tile, the last tile overlaps the one before. In a contraction of several stretches tiles
+along the contraction, or along a stretch of a long one. A sum is accumulated by fma from the first element of a stretch to the last, and the sums of stretches
+are added, so its bits do not depend on the tiles. If the size of an axis is no multiple of the tile, the last tile overlaps the one before. In a contraction of several stretches tiles
 must not overlap, because each adds to the stored sums; there the remaining rows are computed one by one. A transposed left operand is packed, too, a
 block of rows at a time, because elements of a column of a large matrix map to few cache sets.
 
@@ -284,15 +284,13 @@ def _rows(panel: Panel, label: str, before: str, tall: int, end: str, behind: st
     for i, v in sums:
         lines += [
             f"{p}.out{i}.{v} = add i64 {p}.out{i}, {LANES * v}",
-            *_load(f"{p}.before{i}.{v}", "%result", f"{p}.out{i}.{v}"),
-            f"{p}.start{i}.{v} = select i1 %is.first, {VECTOR} zeroinitializer, {VECTOR} {p}.before{i}.{v}",
         ]
     lines += [
         f"br label %{label}.along",
         f"{label}.along:",
         f"{p}.p = phi i64 [ 0, %{label} ], [ {p}.p.next, %{label}.along ]",
         *(
-            f"{p}.sum{i}.{v} = phi {VECTOR} [ {p}.start{i}.{v}, %{label} ], [ {p}.next{i}.{v}, %{label}.along ]"
+            f"{p}.sum{i}.{v} = phi {VECTOR} [ zeroinitializer, %{label} ], [ {p}.next{i}.{v}, %{label}.along ]"
             for i, v in sums
         ),
         f"{p}.a.at = mul i64 {p}.p, %base.column",
@@ -311,5 +309,10 @@ def _rows(panel: Panel, label: str, before: str, tall: int, end: str, behind: st
             lines.append(f"{p}.next{i}.{v} = call {VECTOR} @llvm.fma.v{LANES}f32({operands})")
     lines += [*_again(f"{p}.p.next", f"{p}.p", 1, "%length", f"{label}.along", f"{label}.store"), f"{label}.store:"]
     for i, v in sums:
-        lines += _store(f"{p}.next{i}.{v}", "%result", f"{p}.out{i}.{v}", f"{p}.place{i}.{v}")
+        lines += [
+            *_load(f"{p}.before{i}.{v}", "%result", f"{p}.out{i}.{v}"),
+            f"{p}.both{i}.{v} = fadd {VECTOR} {p}.next{i}.{v}, {p}.before{i}.{v}",
+            f"{p}.total{i}.{v} = select i1 %is.first, {VECTOR} {p}.next{i}.{v}, {VECTOR} {p}.both{i}.{v}",
+            *_store(f"{p}.total{i}.{v}", "%result", f"{p}.out{i}.{v}", f"{p}.place{i}.{v}"),
+        ]
     return [*lines, *_again(f"{p}.i.next", f"{p}.i.at", tall, end, label, behind)]
