@@ -22,7 +22,6 @@ from ..compile.native.regions import Hosted
 from ..compile.native.slots import ALIGNMENT, slots_of
 from ..graph.primitive import Primitive
 from ..primitives.dot import Dot
-from ..primitives.views import Cat
 from . import blas, llvm, products, timing
 from .native_operations import laid, operation_of
 from .threads import Kernels, pool
@@ -123,7 +122,7 @@ class Native:
     def _in_slots(self) -> list[int]:
         """Rows in shared memory: what kernels and products write, besides outputs."""
         outputs = {*self.steps.outputs}
-        written = [r for s in self.steps.steps if s.hosted is None or _into(s.hosted) for r in s.writes]
+        written = [r for s in self.steps.steps if s.hosted is None or is_product(s.hosted) for r in s.writes]
         return [r for r in dict.fromkeys(written) if r not in outputs]
 
     def _tables(self, steps: Steps) -> None:
@@ -151,7 +150,7 @@ class Native:
         self._late = {row: np.flatnonzero(self._rows == row) for row in hosted}
         seen = {r for k, s in enumerate(steps.steps) if self._is_hosted(k) for r in (*s.reads, *s.writes)}
         self._seen = [row for row in self._offsets if row in seen]  # rows that the interpreter reads or writes
-        made = {r for s in steps.steps if s.hosted is None or _into(s.hosted) for r in s.writes}
+        made = {r for s in steps.steps if s.hosted is None or is_product(s.hosted) for r in s.writes}
         self._made = [row for row in dict.fromkeys(steps.outputs) if row in made]  # outputs that are written in place
         self._list_kernels(steps, starts)
 
@@ -285,10 +284,6 @@ class Native:
                 operand = self._operands[number]
                 operands[number] = operand.of(arrays[operand.row])
         assert step.hosted is not None
-        of = step.hosted.of
-        if isinstance(of, Cat):
-            np.concatenate([operands[number] for number in given], axis=of.axis, out=arrays[row])
-            return
         if is_product(step.hosted):
             a, b = (operands[number] for number in given)
             products.multiply(a, b, arrays[row])
@@ -300,11 +295,6 @@ class Native:
             array = np.ascontiguousarray(array)
             self._table[places] = np.uint64(_address(array)) + self._begins[places]
         arrays[row] = array
-
-
-def _into(hosted: Hosted) -> bool:
-    """Whether the operation writes its result to memory that it is given."""
-    return isinstance(hosted.of, Cat) or is_product(hosted)
 
 
 def is_product(hosted: Hosted) -> bool:
