@@ -112,6 +112,28 @@ def test_a_second_thread_computes_alone_meanwhile() -> None:
     pool._stop()
 
 
+def test_without_threads_the_caller_computes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may refuse the second worker: the first ends, and nobody asks again."""
+    pool, counted = pool_of(3), Counted(4096)
+    start, before = threading.Thread.start, threading.active_count()
+    started: list[threading.Thread] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(2):
+        pool.run(counted.function, counted.table.ctypes.data, 4096, 16)
+    assert (counted.array == 2).all()
+    assert pool.count == 1
+    assert len(started) == 1
+    assert not started[0].is_alive()
+    assert threading.active_count() == before
+
+
 def test_a_run_within_a_run_has_the_same_workers() -> None:
     pool, counted = pool_of(2), Counted(4096)
     with pool.running() as outer, pool.running() as inner:

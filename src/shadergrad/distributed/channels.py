@@ -50,7 +50,7 @@ class Channel:
         return self._routes.of(node, given, send_all)
 
     def forget(self) -> None:
-        """Free what exchanges on this host keep: nobody uses the channel any more."""
+        """Free the memory of exchanges on this host when the channel is no longer used."""
         if self._routes is not None:
             self._routes.forget()
 

@@ -1,13 +1,13 @@
-"""Exchanges between processes of one host by memory that all of them have mapped: each device reads the values of all, and adds them itself.
+"""Exchanges between processes of one host through shared memory: each device reads the values of all processes and adds them itself.
 
-In: the storage of this process's value. Out: the storages of the values of all processes. The host copies and adds nothing, where devices reach its
-memory themselves (`Device.adopt`); it only passes notes.
+In: the storage of this process's value. Out: the storages of the values of all processes. The host neither copies nor adds values if the device can
+access host memory (`Device.adopt`).
 
-For each exchange a process makes a file without a name (memfd), which the others find in /proc and map: a page of marks, and two places for
-its value, used in turns. It goes with the processes, whatever ends them. In turn t a process has its device copy the value to place t mod 2, marks
-t when that is done, and reads the others' places once they have marked t.
+For each exchange a process creates an anonymous file (memfd), which the others open in /proc and map. It holds a page of marks and two buffers
+for the value, used in alternate turns. The kernel frees it when all processes have ended or closed it. In turn t a process's device copies the value to
+buffer t mod 2; when the copy is complete, the process sets its mark to t. It reads the others' buffers once their marks have reached t.
 
-Two places suffice. Turn t + 2 overwrites the values of turn t. It begins when the others have marked t + 1, and a process begins turn t + 1 after it has
+Two buffers suffice. Turn t + 2 overwrites the values of turn t. It begins when the others have marked t + 1, and a process begins turn t + 1 after it has
 started to read turn t (drive/travelling.py), so that its device copies behind that reading. (tests/processes/test_one_host.py)
 """
 
@@ -32,18 +32,18 @@ from ..runtime.device import Device, Storage, get_device
 from .engines import Engine, ReduceOp
 from .errors import DistBackendError
 
-MOST = 4  # processes: each device reads the values of all others, which grows with their number, and a ring's traffic does not
+MOST = 4  # processes: the traffic of a device grows with their number, unlike that of a ring
 PAGE = mmap.PAGESIZE
-TOKEN, TURN = 0, 1  # marks, by their place
-BROKEN = -1  # a turn of a process that will never be
-LOOK = 0.01  # seconds from one look after the others to the next
-PAUSE = 1e-4  # seconds, where a process that is far ahead waits
+TOKEN, TURN = 0, 1  # indices of marks
+BROKEN = -1  # the mark of a process that has ended the exchange
+LOOK = 0.01  # seconds between checks for ended processes and the timeout
+PAUSE = 1e-4  # seconds between polls
 NOBODY = -1
 NAME = "shadergrad"  # of the files, for people and for those that look for them
 
 
 class Mapped:
-    """The file of one process as this one maps it. nbytes: of a place, whole pages."""
+    """The file of one process, mapped. nbytes: the size of a buffer, a multiple of a page."""
 
     def __init__(self, fd: int, nbytes: int) -> None:
         whole = np.frombuffer(mmap.mmap(fd, PAGE + 2 * nbytes), np.uint8)
@@ -52,7 +52,7 @@ class Mapped:
 
 
 class Others:
-    """The other processes, which are seen to end at once. engine: says why an exchange failed."""
+    """Watches for the end of other processes. engine: explains why an exchange failed."""
 
     def __init__(self, engine: Engine, pids: Sequence[int]) -> None:
         self._engine = engine
@@ -68,18 +68,18 @@ class Others:
                 os.close(fd)
 
     def have_ended(self) -> bool:
-        """Whether one has."""
+        """Whether one of them has ended."""
         return bool(self._ends.poll(0))
 
     def fail(self, why: str) -> None:
-        """Raise DistBackendError, with what is known of why another has ended."""
+        """Raise DistBackendError, with what the engine knows about the failure of another process."""
         error = RuntimeError(why)
         raise DistBackendError(self._engine.explain(error)) from error
 
 
 @dataclass
 class Turn:
-    """An exchange under way. given: this process's value. is_copied: whether its copy lies in its place."""
+    """One turn of an exchange. given: this process's value. is_copied: whether it has been copied to the buffer."""
 
     number: int
     given: Storage | None
@@ -89,7 +89,7 @@ class Turn:
 
 
 class OneHost:
-    """The exchange of one number. mapped: the files of all processes, by rank."""
+    """The exchange with one number. mapped: the files of all processes, by rank."""
 
     def __init__(self, engine: Engine, others: Others, mapped: list[Mapped], like: Node) -> None:
         self._rank, self._timeout = engine.rank, engine.timeout
@@ -124,7 +124,7 @@ class OneHost:
         return [own if rank == self._rank else self.storage(rank, turn.number) for rank in range(len(self._mapped))]
 
     def _mark(self) -> None:
-        """Tell the others which values they can read."""
+        """Set this process's mark to the last turn whose copy is complete."""
         while self._unmarked:
             with self._breaking():
                 if not self._unmarked[0].is_copied():
@@ -137,7 +137,7 @@ class OneHost:
 
     @contextmanager
     def _breaking(self) -> Iterator[None]:
-        """An error of the device within ends the exchange for all: the next turn would be taken for this one."""
+        """A device error ends the exchange in all processes, because they would take the next turn for this one."""
         try:
             yield
         except DeviceError:
@@ -159,7 +159,7 @@ class OneHost:
         return min(turns) >= number
 
     def _look_after(self, turn: Turn) -> bool:
-        """From time to time: raise where another process has ended, or the time is over. Whether all have marked after all."""
+        """Every LOOK seconds: raise an error if another process has ended or the timeout has passed. Returns whether all marks have been set."""
         now = time.monotonic()
         if now - turn.looked < LOOK:
             return False
@@ -173,14 +173,13 @@ class OneHost:
         return False
 
     def _wait_until_read(self) -> None:
-        """Until no other process reads the place of a turn any more. At once, unless the turn before is not finished, for this number is twice
-        under way, or an interrupt came."""
+        """Wait until no other process reads the buffer of the turn before the last. It waits only if the last turn is not finished."""
         before = self._latest
         while before is not None and not self.is_done(before):
             time.sleep(PAUSE)
 
     def storage(self, rank: int, number: int) -> Storage:
-        """Over the place of a process in a turn."""
+        """The storage over the buffer of a process in a turn."""
         key = rank, number % 2
         known = self._storages.get(key)
         if known is None or not self._device.holds(known):
@@ -193,8 +192,8 @@ _lock = threading.Lock()
 
 
 def _publish() -> None:
-    """Keep what was written or read before apart from what comes, for processors that reorder: what lies before a lock is let go comes before what
-    lies behind where it is taken again."""
+    """A memory barrier, for processors that reorder accesses: accesses before the release of a lock precede those after its next
+    acquisition."""
     for _ in range(2):
         with _lock:
             pass
@@ -203,8 +202,10 @@ def _publish() -> None:
 def joined(
     engine: Engine, like: Node, given: Storage, known: dict[tuple[int, ...], Others] | None = None
 ) -> OneHost | None:
-    """The exchange of values like a node's; None in all processes where they are not on one host, or one of their devices cannot read its
-    memory. All processes call it at the same place. known: what watches the other processes, by their numbers, for several exchanges."""
+    """The exchange for values like a node's; None in all processes if they are not on one host, or a device cannot access the memory.
+
+    All processes call it at the same point of the program. known: watchers of other processes by their pids, which several exchanges share.
+    """
     nbytes = round_up(max(given.nbytes, 1), PAGE)
     able = get_device(like.device).shares_memory and engine.size <= MOST and hasattr(os, "memfd_create")
     fd, token = _made(nbytes) if able else (NOBODY, 0)
@@ -234,7 +235,7 @@ def _adopted(exchange: OneHost, size: int) -> OneHost | None:
 
 
 def _made(nbytes: int) -> tuple[int, int]:
-    """A file of this process, and the number by which others know it; NOBODY where there is no memory for it."""
+    """Create the file of this process. Returns its descriptor and a random token; NOBODY if there is no memory for it."""
     token = int.from_bytes(os.urandom(7), "little")
     try:
         fd = os.memfd_create(NAME)
@@ -252,7 +253,7 @@ def _made(nbytes: int) -> tuple[int, int]:
 def _found(
     everyone: np.ndarray, engine: Engine, nbytes: int, known: dict[tuple[int, ...], Others]
 ) -> tuple[Others, list[Mapped]] | None:
-    """The processes and their files; None where one is not to be found, as on another host."""
+    """Open the files of all processes; None if one cannot be found, for example on another host."""
     mapped = []
     try:
         for fd, pid, token, theirs in everyone.tolist():
@@ -281,7 +282,7 @@ def _found(
 
 
 class Routes:
-    """The exchanges of a channel that can take this way, by number."""
+    """The exchanges of a channel through shared memory, by number."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -290,7 +291,7 @@ class Routes:
         self._is_apart = engine.size < 2  # found by all processes at once
 
     def of(self, like: Node, given: Storage, send_all: Callable[[], None]) -> OneHost | None:
-        """That of an exchange. All processes ask in the order of their exchanges. send_all: called before they agree about one."""
+        """The route of an exchange; None if gloo exchanges. All processes call it in the same order. send_all: called before they agree on a new one."""
         if self._is_apart:
             return None
         key = like.primitive.number, like.shape, like.dtype, like.device  # type: ignore[attr-defined]
@@ -304,6 +305,6 @@ class Routes:
         return self._known[key]
 
     def forget(self) -> None:
-        """Let go of the memory and the files: nobody exchanges here any more. Plans in caches keep their channels, and these this object."""
+        """Free the memory and the files when the channel is no longer used. Cached plans keep the channel, and so this object, alive."""
         self._known.clear()
         self._others.clear()

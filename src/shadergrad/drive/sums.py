@@ -1,7 +1,7 @@
-"""The sum of what several processes have, computed by each on its own device.
+"""Sums of the values of several processes, which each process computes on its own device.
 
-In: storages of one shape and dtype, in an order that all processes keep. Out: a storage with their sum, the same bits in each process. Halves are
-added in float32 and rounded once.
+In: storages of one shape and dtype, in the same order in all processes. Out: a storage with their sum, bitwise equal in all processes. Values of 16 bits
+are added in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..runtime.device import Program, Storage
 
 
 class Sums:
-    """The programs that add, made when they are first wanted. load: gives the program of a graph."""
+    """A cache of the programs that add. load: compiles a graph to a program."""
 
     def __init__(self, load: Callable[[Graph], Program]) -> None:
         self._load = load
         self._programs: dict[tuple[int, tuple[int, ...], DType, str], Program] = {}
 
     def add(self, values: Sequence[Storage], like: Node, into: Storage | None = None) -> Storage:
-        """The sum of values of a node's shape, dtype and device. into: where it goes, by default a new storage."""
+        """The sum of values with the shape, dtype and device of a node. into: the storage of the result, by default a new one."""
         key = len(values), like.shape, like.dtype, like.device
         if key not in self._programs:
             self._programs[key] = self._load(graph_of(len(values), like))
@@ -33,7 +33,7 @@ class Sums:
 
 
 def graph_of(count: int, like: Node) -> Graph:
-    """The sum of so many inputs, from the first on."""
+    """The graph that adds `count` inputs from the first to the last."""
     inputs = [
         Node(Placeholder(k, like.shape, like.dtype), (), like.shape, like.dtype, like.device) for k in range(count)
     ]

@@ -144,13 +144,13 @@ class Travelling:
                 time.sleep(PAUSE)
 
     def drop(self) -> None:
-        """End the routes that were taken, in every process: this one's next values would be taken for others."""
+        """End the routes used so far, in all processes, because this process's next values would be taken for others."""
         for route in self._routes:
             route.end()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a value that takes a route has not come."""
+        """Whether a value that takes a route has not arrived."""
         return bool(self._turns)
 
     def _send_all(self) -> None:

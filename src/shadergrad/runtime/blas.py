@@ -72,40 +72,26 @@ def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: St
     if max(m, n, k, left_leading, right_leading, leading) >= 1 << 31:  # beyond the integers of some libraries
         return None
     found = cuts(batch, m, n, k)
-    if n == 1:
-        words = [
-            function,
-            _form(left_turned),
-            0,
-            left_leading,
-            _step(b[1], k, size),
-            _step(out[1], m, size),
-            0,
-            len(found),
-            a[0],
-            b[0],
-            out[0],
-        ]
-        for rows, _ in found:
-            count = rows.stop - rows.start
-            words += [*((k, count) if left_turned else (count, k)), rows.start * a[1], 0, rows.start * out[1]]
-    elif m == 1:  # the result is the transposed right operand times a vector
-        words = [
-            function,
-            _form(not right_turned),
-            0,
-            right_leading,
-            _step(a[2], k, size),
-            _step(out[2], n, size),
-            0,
-            len(found),
-            b[0],
-            a[0],
-            out[0],
-        ]
-        for _, columns in found:
-            count = columns.stop - columns.start
-            words += [*((count, k) if right_turned else (k, count)), columns.start * b[2], 0, columns.start * out[2]]
+    swapped = m == 1 and n != 1  # the result is the transposed right operand times a vector
+    if of_vector:
+        if swapped:
+            is_turned, leading, matrix, along, vector, by, to = (
+                not right_turned,
+                right_leading,
+                b,
+                b[2],
+                a,
+                a[2],
+                out[2],
+            )
+        else:
+            is_turned, leading, matrix, along, vector, by, to = left_turned, left_leading, a, a[1], b, b[1], out[1]
+        strides = (_step(by, k, size), _step(to, max(m, n), size))
+        words = [function, _form(is_turned), 0, leading, *strides, 0, len(found), matrix[0], vector[0], out[0]]
+        for part in (columns if swapped else rows for rows, columns in found):
+            count = part.stop - part.start
+            lines = (k, count) if is_turned else (count, k)  # as the matrix lies in memory
+            words += [*lines, part.start * along, 0, part.start * to]
     else:
         words = [function, _form(left_turned), _form(right_turned), left_leading, right_leading, leading, k, len(found)]
         words += [a[0], b[0], out[0]]
@@ -115,7 +101,6 @@ def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: St
     fewest = A_STRETCH if of_vector else FEWEST
     least = max(1, fewest * len(found) // (m * n * k))
     text = llvm.function(library_product.text_for(dtype, of_vector))
-    swapped = m == 1 and n != 1
     return Called(text, np.array(words, np.int64), batch * len(found), least, swapped)
 
 

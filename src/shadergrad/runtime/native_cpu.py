@@ -141,9 +141,7 @@ class Native:
         self._table = np.zeros(max(1, len(places)), np.uint64)
         self._rows = np.array([row for row, _ in places], np.intp)
         self._begins = np.array([begin for _, begin in places], np.uint64)
-        self._addresses = np.zeros(
-            len(steps.rows) + 1, np.uint64
-        )  # the last one is 0, for entries with an address of their own
+        self._addresses = np.zeros(len(steps.rows) + 1, np.uint64)  # the last is 0: row -1, for absolute addresses
         hosted = {s.writes[0] for k, s in enumerate(steps.steps) if self._is_hosted(k)} - self._offsets.keys()
         self._fixed = np.array(list(self._offsets), np.intp)
         self._fixed_offsets = np.array(list(self._offsets.values()), np.uint64)

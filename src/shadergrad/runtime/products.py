@@ -45,9 +45,8 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
     product = product_of(a, b, out)
     if product is None:
         threaded = a.ndim == b.ndim == 3 and blas.is_threaded(a.shape[1], b.shape[2], a.shape[2])
-        with (
-            blas.alone() if threaded else nullcontext()
-        ):  # as in a program that limits BLAS's threads for other reasons
+        # one thread, as in a program that limits BLAS's threads for its other operations: the bits depend on their number
+        with blas.alone() if threaded else nullcontext():
             return np.matmul(a, b, out=out)
     table = np.array(product.table(a.ctypes.data, b.ctypes.data, out.ctypes.data), np.uint64)
     with blas.alone() if product.needs_library else nullcontext():

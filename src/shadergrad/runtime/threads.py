@@ -29,7 +29,7 @@ from ..system import interrupts
 from . import llvm
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds a period
-SPIN = 2e-5  # seconds; in a training loop, the next compiled step begins within this time
+SPIN = 2e-5  # seconds; the gap between two programs of a step; a longer one was not faster
 CHUNKS = 2  # chunks of a kernel per thread, so that other threads can take one from an interrupted thread
 STACK = 1 << 20  # bytes of a worker's stack, at least: kernels pack operands there
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # names of Windows' and macOS'
@@ -79,6 +79,9 @@ class _Workers:
         try:
             for thread in self._threads:
                 thread.start()
+        except RuntimeError:  # the system gives no more
+            self.stop()
+            raise
         finally:
             threading.stack_size(before)
 
@@ -117,7 +120,8 @@ class _Workers:
         self._words[code.PHASE] = code.STOPPED
         for door, thread in zip(self._doors, self._threads, strict=True):
             door.release()
-            thread.join()
+            if thread.is_alive():
+                thread.join()
 
 
 @cache
@@ -189,12 +193,13 @@ class Pool:
             lock.release()
 
     def _workers_for(self, count: int) -> _Workers:
-        """So many workers; in a run within a run those of the outer one. None where the system gives no threads."""
+        """So many workers; in a run within a run those of the outer one. If the system gives no threads, this pool has none from now on."""
         if self._workers is None or (self._depth == 1 and self._workers.count != count):
             self._stop()
             try:
                 self._workers = _Workers(count)
             except RuntimeError:
+                self._wanted = 1
                 return _nobody()
         return self._workers
 

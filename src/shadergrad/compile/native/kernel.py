@@ -152,10 +152,7 @@ class _Kernel:
                     found = max(found, depth[id(below)] + 1)
                 elif not self.w.is_buffer(below):
                     stack.extend(below.inputs)
-            if id(node) not in inside:
-                depth[id(node)] = found
-            else:
-                depth[id(node)] = found
+            depth[id(node)] = found
         return depth
 
     def _flush(self) -> None:

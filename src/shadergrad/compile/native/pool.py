@@ -45,6 +45,7 @@ def work_text(architecture: str, yields: bool) -> str:
 
 def _filled(text: str, architecture: str, yields: bool) -> str:
     pause, declared = PAUSES.get(architecture, ("", ""))
+    text = text.replace("$PLACES", _PLACES)
     words = {
         "PAUSE": pause,
         "YIELD": "%ignored = call i32 @sched_yield()" if yields else "",
@@ -56,15 +57,17 @@ def _filled(text: str, architecture: str, yields: bool) -> str:
     return text
 
 
-_RUN = """define void @kernel(ptr noalias %list, i64 %count, i64 %header.number) nounwind {
-entry:
-  %header = inttoptr i64 %header.number to ptr
-  %claim = getelementptr i64, ptr %header, i64 $CLAIM
+_PLACES = """  %claim = getelementptr i64, ptr %header, i64 $CLAIM
   %done = getelementptr i64, ptr %header, i64 $DONE
   %job.function = getelementptr i64, ptr %header, i64 $JOB
   %job.buffers = getelementptr i64, ptr %job.function, i64 1
   %job.units = getelementptr i64, ptr %job.function, i64 2
-  %job.chunks = getelementptr i64, ptr %job.function, i64 3
+  %job.chunks = getelementptr i64, ptr %job.function, i64 3"""
+
+_RUN = """define void @kernel(ptr noalias %list, i64 %count, i64 %header.number) nounwind {
+entry:
+  %header = inttoptr i64 %header.number to ptr
+$PLACES
   %most.at = getelementptr i64, ptr %header, i64 $MOST
   %most = load i64, ptr %most.at
   br label %record
@@ -153,12 +156,7 @@ $DECLARED
 
 _WORK = """define void @kernel(ptr %header, i64 %worker, i64 %pauses) nounwind {
 entry:
-  %claim = getelementptr i64, ptr %header, i64 $CLAIM
-  %done = getelementptr i64, ptr %header, i64 $DONE
-  %job.function = getelementptr i64, ptr %header, i64 $JOB
-  %job.buffers = getelementptr i64, ptr %job.function, i64 1
-  %job.units = getelementptr i64, ptr %job.function, i64 2
-  %job.chunks = getelementptr i64, ptr %job.function, i64 3
+$PLACES
   %phase.at = getelementptr i64, ptr %header, i64 $PHASE
   %own.line = mul i64 %worker, $LINE
   %own.word = add i64 %own.line, $WORKERS
