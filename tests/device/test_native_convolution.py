@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from helpers import assert_same_bits
-from shadergrad.compile.native import convolution
-from shadergrad.compile.native.registers import LARGE, SMALL, Tile
+from shadergrad.compile.native import convolution, padded_copy
+from shadergrad.compile.native.panel_product import Panel
+from shadergrad.compile.native.registers import LARGE, SMALL
 from shadergrad.primitives.window import Conv
 from shadergrad.runtime import llvm, native_convolution
-from shadergrad.runtime.native_convolution import Plan, convolved
+from shadergrad.runtime.native_convolution import Plan, Strided, Target, convolved
 from shadergrad.runtime.native_operations import operation_of
 from shadergrad.runtime.threads import pool
 
@@ -21,19 +22,23 @@ pytestmark = pytest.mark.skipif(
     llvm.installed() is None, reason='llvmlite is not installed: pip install "shadergrad[cpu]"'
 )
 
-CASES = 120
+CASES = 240
+CACHES = (native_convolution._plan, native_convolution._copy, native_convolution._product)
 
 
 @pytest.fixture(autouse=True)
-def every_shape(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Also those that BLAS is faster for; several threads share few products."""
-    monkeypatch.setattr(native_convolution, "LEAST_SHARE", 0)
-    monkeypatch.setattr(native_convolution, "FEWEST_VECTORS", 0)
+def few_elements_are_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Several threads share few elements."""
     monkeypatch.setattr(native_convolution, "FEWEST", 1)
-    native_convolution._plan.cache_clear()
+    monkeypatch.setattr(native_convolution, "FEWEST_COPIED", 1)
+    clear()
     yield
-    native_convolution._plan.cache_clear()
-    native_convolution._function.cache_clear()
+    clear()
+
+
+def clear() -> None:
+    for cache in CACHES:
+        cache.cache_clear()
 
 
 def draw(seed: int) -> tuple[Conv, np.ndarray, np.ndarray]:
@@ -65,19 +70,25 @@ def test_convolutions_are_exact_to_rounding(seed: int) -> None:
 
 
 def test_the_bits_are_the_same_for_any_number_of_registers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(0, CASES, 6):
+    rng = np.random.default_rng(0)
+    several = [draw(seed) for seed in range(0, CASES, 12)]
+    for conv, *shapes in KINDS.values():
+        x, w = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+        several.append((conv, x, w))
+    for case in several:
         found = []
         for tile in (LARGE, SMALL):
             monkeypatch.setattr(llvm.code(), "tile", tile)
-            native_convolution._plan.cache_clear()
-            found.append(convolved(*draw(seed)))
+            clear()
+            found.append(convolved(*case))
         assert_same_bits(*found)
 
 
-@pytest.mark.parametrize("tile", [LARGE, SMALL], ids=["large", "small"])
-def test_they_compile_for_other_processors(tile: Tile) -> None:
-    for text in (convolution.over_counts(tile), convolution.over_windows(tile)):
-        for triple, features in (("x86_64-linux-gnu", "+avx2,+fma"), ("wasm32-unknown-unknown", "+simd128")):
+@pytest.mark.parametrize("storing", get_args(convolution.Storing))
+@pytest.mark.parametrize("packing", get_args(convolution.Packing))
+def test_they_compile_for_other_processors(packing: convolution.Packing, storing: convolution.Storing) -> None:
+    for text in (convolution.text_for(Panel(3, 1), packing, storing), padded_copy.text()):
+        for triple, features in (("x86_64-linux-gnu", "+avx2,+fma"), ("x86_64-linux-gnu", "+avx512f,+avx512bw")):
             assert len(llvm.code().object_for(text, triple, features)) > 500
 
 
@@ -123,33 +134,79 @@ def test_arrays_of_any_strides_and_dtypes_are_taken() -> None:
     assert convolved(conv, x[:, :0], w) is None
 
 
-def test_few_results_of_a_vector_stay_with_blas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    plain = Conv((1, 1), (1, 1))
-    assert Plan(plain, (1, 8, 32, 28, 28), (1, 64, 32, 3, 3), LARGE).pays
-    assert Plan(plain, (1, 32, 128, 28, 28), (1, 64, 128, 26, 26), LARGE).pays
-    assert not Plan(plain, (1, 8, 32, 3, 3), (1, 64, 32, 3, 3), LARGE).pays  # one result of a channel
-    assert not Plan(plain, (1, 32, 128, 10, 10), (1, 64, 128, 8, 8), LARGE).pays
+def plan_of(conv: Conv, x: tuple[int, ...], w: tuple[int, ...]) -> Plan:
+    """Of row-major arrays."""
+    of_x, of_w = (Strided.of(np.empty(shape, np.float32)) for shape in (x, w))
+    shape = (*x[:2], w[1], *conv.counts(x[3:], w[3:]))
+    return Plan(conv, of_x, of_w, Target(shape, (0,) * len(shape[3:]), (1,) * len(shape[3:])))
 
 
-def _but_the_first(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    bits, starts = _masks(plan)
-    return bits & 0xFFFE, starts
-
-
-def _without_zeros(target: np.ndarray, x: np.ndarray, low: Any) -> None:
-    target[...] = 1
-    target[(..., *(slice(a, a + n) for a, n in zip(low, x.shape[3:], strict=True)))] = x
-
-
-_masks = Plan._masks
-FAULTS: dict[str, tuple[Any, str, Any]] = {
-    "the first element of a vector is masked": (Plan, "_masks", _but_the_first),
-    "there are no zeros around x": (native_convolution, "_put", _without_zeros),
-    "each place of a window is the first": (Plan, "_offsets", lambda plan: np.zeros(plan.taps, np.int64).reshape(-1)),
-    "chains overlap": (convolution, "_again", lambda *words: _again(*("1" if w == "128" else w for w in words))),
+PADDED = Conv((1, 1), (1, 1), (1, 1), (1, 1))
+KINDS: dict[tuple[str, str, bool], tuple[Conv, tuple[int, ...], tuple[int, ...]]] = {
+    ("copy", "run", True): (PADDED, (1, 2, 8, 32, 32), (1, 8, 8, 3, 3)),
+    ("copy", "run", False): (Conv((1, 1), (1, 1)), (1, 2, 8, 32, 32), (1, 8, 8, 1, 1)),  # in place
+    ("copy", "compress", True): (PADDED, (1, 2, 8, 28, 28), (1, 8, 8, 3, 3)),
+    ("gather", "run", True): (PADDED, (1, 2, 64, 4, 4), (1, 256, 64, 3, 3)),
+    ("gather", "scatter", True): (PADDED, (1, 3, 64, 7, 7), (1, 256, 64, 3, 3)),
+    ("turn", "scatter", True): (PADDED, (1, 8, 2, 32, 32), (1, 8, 2, 32, 32)),
+    ("gather", "scatter", False): (Conv((1, 1), (1, 1)), (1, 8, 2, 30, 30), (1, 8, 2, 28, 28)),
 }
-_again = convolution._again
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind[0]}, {kind[1]}, {'copied' if kind[2] else 'in place'}")
+def test_each_kind_of_kernel_is_exact_to_rounding(kind: tuple[str, str, bool]) -> None:
+    conv, x, w = KINDS[kind]
+    plan = plan_of(conv, x, w)
+    assert (plan.packing, plan.storing, plan.is_copied) == kind
+    rng = np.random.default_rng(0)
+    assert error(conv, *(rng.standard_normal(shape).astype(np.float32) for shape in (x, w))) < 1e-6
+
+
+def test_few_columns_share_a_long_contraction() -> None:
+    assert plan_of(PADDED, (1, 3, 16, 32, 32), (1, 64, 16, 32, 32)).parts > 1
+    assert plan_of(PADDED, (1, 16, 64, 32, 32), (1, 64, 64, 3, 3)).parts == 1
+
+
+def test_images_of_many_windows_share_their_tables() -> None:
+    one, many = (plan_of(PADDED, (1, n, 8, 64, 64), (1, 8, 8, 3, 3)) for n in (1, 16))
+    assert [table.size for table in one.multiplied] == [table.size for table in many.multiplied]
+
+
+def test_weights_in_order_are_read_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_convolution, "_in_order", None)
+    _, x, w = draw(0)
+    conv = Conv((1,) * (x.ndim - 3), (1,) * (x.ndim - 3))
+    assert error(conv, x, w[:, ::2]) < 1e-6
+    with pytest.raises(TypeError):
+        convolved(conv, x, w[..., ::-1])
+
+
+def _but_the_first(x: np.ndarray, fill: int) -> np.ndarray:
+    found = _vectors(x, fill)
+    return np.where(np.arange(found.shape[1]) == 0, fill, found) if fill == -1 else found
+
+
+def _one_too_early(*words: Any) -> tuple[np.ndarray, ...]:
+    description, offsets, begins, ends = words
+    return description, offsets, np.maximum(begins - 1, 0), ends
+
+
+class _Plan(Plan):
+    """Elements before the first of a row are taken for elements of x."""
+
+    def _plan_copy(self, x: Strided) -> None:
+        super()._plan_copy(x)
+        self.copied = _one_too_early(*self.copied)
+
+
+_vectors = native_convolution._vectors
+_again = convolution.again
+FAULTS: dict[str, tuple[Any, str, Any]] = {
+    "the first column of a vector is not stored": (native_convolution, "_vectors", _but_the_first),
+    "there are no zeros before x": (native_convolution, "Plan", _Plan),
+    "each element of a window is the first": (Plan, "_offsets", lambda plan, counts, steps: np.zeros(counts, np.int64)),
+    "one row too few": (convolution, "again", lambda *words: _again(*("2" if w == "1" else w for w in words))),
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -159,7 +216,6 @@ def test_a_planted_fault_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) ->
     x = rng.standard_normal((1, 3, 20, 11, 11)).astype(np.float32)
     several = [(conv, x, rng.standard_normal((1, 4, 20, *window)).astype(np.float32)) for window in ((3, 3), (9, 9))]
     assert all(error(*case) < 1e-6 for case in several), "without a fault"
-    native_convolution._plan.cache_clear()
-    native_convolution._function.cache_clear()
+    clear()
     monkeypatch.setattr(*FAULTS[fault])
-    assert any(error(*case) > 1e-3 for case in several)
+    assert any(not error(*case) < 1e-3 for case in several)

@@ -74,9 +74,13 @@ def spread_to_residues(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None
     if any(s > 1 and step > 1 for s, step in zip(p.spread, p.steps, strict=True)):
         return None
     x, w = inputs
-    counts = p.counts(x.shape[3:], w.shape[3:])
-    axes = [_residues(p, axis, x.shape[3 + axis], w.shape[3 + axis], counts[axis]) for axis in range(len(p.steps))]
-    return _joined(r, x, w, axes, [], counts)
+    return _joined(r, x, w, residues_of(p, x.shape, w.shape), [], p.counts(x.shape[3:], w.shape[3:]))
+
+
+def residues_of(p: Conv, x: Shape, w: Shape) -> list[list[Residue]]:
+    """The residue classes of a convolution along each axis; one along axes that are not dilated."""
+    counts = p.counts(x[3:], w[3:])
+    return [_residues(p, axis, x[3 + axis], w[3 + axis], counts[axis]) for axis in range(len(p.steps))]
 
 
 def _residues(p: Conv, axis: int, size: int, window: int, count: int) -> list[Residue]:

@@ -1,194 +1,300 @@
-"""Convolutions by machine code (compile/native/convolution.py). In: a Conv and arrays. Out: the same bits for any number of threads.
+"""Convolutions of float32 by machine code. In: a Conv and arrays. Out: the same bits for any number of threads.
 
-Both functions read x as it is laid here: (groups, images, channels, *rests, *size), where an axis along which neighbours in a vector are
-`step` apart is split into rests modulo `step` and quotients. Each place of the other factor is then an offset into a channel.
+A convolution is two kernels: a copy of x with zeros around it (compile/native/padded_copy.py), and a matrix multiplication of the weights by its windows
+(compile/native/convolution.py). Vectors go along windows if these are small and many, as in a forward pass, and along the elements of a window if
+these are large and few, as in a gradient of weights. Their elements are neighbours in the copy, (groups, images, channels, *rests, *size): an axis along
+which they are `step` apart is split into rests modulo `step` and quotients.
+
+A convolution of a dilated x, as in the input gradient of a strided one, is computed as one for each residue of the result's positions, none of which
+reads the zeros between elements (compile/convolution.py).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from ..compile.native import convolution
-from ..compile.native.registers import LANES, LARGE, Tile
+from ..compile.convolution import residues_of
+from ..compile.native import convolution, padded_copy
+from ..compile.native.convolution import Packing, Storing
+from ..compile.native.panel_product import Panel
+from ..compile.native.registers import LANES
 from ..graph.primitive import Shape
 from ..primitives.window import Conv
 from . import llvm
 from .threads import pool
 
-LEAST_SHARE = 0.3  # of what vectors compute that is a result; below it, products by BLAS are faster
-FEWEST_VECTORS = 16  # of a large window: of smaller ones sums take longer than products
-MOST_TOTALS = 64 << 20  # bytes of sums where windows are large
-CACHED = 1 << 19  # bytes of x that caches hold
-FEWEST = 1 << 18  # multiplications that a thread takes
+FEWEST = 1 << 18  # scalar multiplications of a chunk, at least
+FEWEST_COPIED = 1 << 14  # elements of a chunk
+FEW_VECTORS = 64  # vectors of columns; below it, several threads share a contraction
+MANY_WINDOWS = 1 << 10  # of an image; from here on, all images share the tables of one
 PLANS = 256  # of shapes that come again
-ROOM = LANES * (LARGE.wide + 1)  # elements behind x that a vector may read
+MOST_ELEMENTS = 1 << 31  # of an array, because offsets have 32 bits
+COSTS: dict[Packing, int] = {
+    "copy": 2,
+    "turn": 5,
+    "gather": 16,
+}  # cycles that packing a vector takes; a row of weights multiplies it in half a cycle
+
+
+class Strided(NamedTuple):
+    """The layout of an array in memory, with strides in elements."""
+
+    shape: Shape
+    strides: tuple[int, ...]
+
+    @staticmethod
+    def of(array: np.ndarray) -> Strided:
+        return Strided(array.shape, tuple(s // array.itemsize for s in array.strides))
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether it is row-major, without gaps."""
+        return all(n == 1 or s == math.prod(self.shape[k + 1 :]) for k, (n, s) in enumerate(zip(*self, strict=True)))
+
+
+class Target(NamedTuple):
+    """The elements of the result that a convolution computes: every `apart`-th along each axis from `first` on. shape: of the whole result."""
+
+    shape: Shape
+    first: tuple[int, ...]
+    apart: tuple[int, ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(len(range(f, n, a)) for f, n, a in zip(self.first, self.shape[3:], self.apart, strict=True))
 
 
 class Plan:
-    """How convolutions of arrays of such shapes are computed. many: windows are many and small, and vectors go over what they give.
+    """How a convolution of arrays with these layouts is computed.
 
-    offsets: of each place of the factor that x is multiplied with, in a channel of x. masks: which elements of each vector are computed
-    for, as bits, and starts: how many are so before it.
+    is_forward: whether windows are small and many. is_copied: whether x is not read in place. packing, storing, panel: of the kernel that multiplies.
+    parts: those that a contraction is divided into; their sums are added in the end. copied, multiplied: the tables of both kernels.
     """
 
-    def __init__(self, conv: Conv, x: Shape, w: Shape, tile: Tile) -> None:
-        self.conv, self.x, self.w, self.tile = conv, x, w, tile
-        self.counts = conv.counts(x[3:], w[3:])
-        self.many = math.prod(w[3:]) <= math.prod(self.counts)
-        # neighbours in a vector lie `along` apart, and there are `span` of them; the others `across`, `taps` of them
-        self.along, self.span = (conv.steps, self.counts) if self.many else (conv.dilations, w[3:])
-        self.across, self.taps = (conv.dilations, w[3:]) if self.many else (conv.steps, self.counts)
-        self.size = tuple(-(-n // s) for n, s in zip(conv.lengths(x[3:]), self.along, strict=True))
+    def __init__(self, conv: Conv, x: Strided, w: Strided, target: Target) -> None:
+        self.conv, self.x, self.w = conv, x.shape, w.shape
+        self.counts = target.counts
+        self.is_forward = math.prod(self.w[3:]) <= math.prod(self.counts)
+        self.along = conv.steps if self.is_forward else conv.dilations
+        self.size = tuple(-(-n // s) for n, s in zip(conv.lengths(self.x[3:]), self.along, strict=True))
         self.plane = math.prod(self.along) * math.prod(self.size)
-        self.vectors = -(-(_flat([n - 1 for n in self.span], self.size) + 1) // LANES)
-        if self.many:
-            self.vectors = _up(self.vectors, tile.wide)
-        self.pays = self._pays()
-        if self.pays:
-            self.offsets = self._offsets()
-            self.masks, self.starts = self._masks()
+        self._plan_copy(x)
+        self._plan_product(w, target)
+        is_padded = self.size != self.x[3:] or any(s > 1 for s in self.along) or any(conv.low)
+        self.is_copied = is_padded or not x.is_in_order or self._reads_behind
 
-    def _pays(self) -> bool:
-        """Whether most of what vectors compute is a result."""
-        images, outs, tall, side = self.x[1], self.w[1], self.tile.tall, self.tile.side
-        if self.many:
-            computed, results = self.vectors * LANES * _up(outs, tall), math.prod(self.span) * outs
-        elif self.vectors < FEWEST_VECTORS or self.totals > MOST_TOTALS:
-            return False
-        else:
-            computed = self.vectors * LANES * _up(outs, side) * _up(images, side)
-            results = math.prod(self.span) * outs * images
-        return results >= LEAST_SHARE * computed
+    def _plan_copy(self, x: Strided) -> None:
+        """For each row of a plane, the offset in x that its first element would have, and which elements are from x."""
+        groups, images, channels, *size = self.x
+        rank = len(size)
+        offsets, are_inside = np.zeros((1,) * 2 * rank, np.int64), np.ones((1,) * 2 * rank, bool)
+        axes = zip(size, self.conv.low, self.along, self.size, x.strides[3:], strict=True)
+        for axis, (n, low, step, count, stride) in enumerate(axes):
+            shape = [1] * 2 * rank
+            shape[axis], shape[rank + axis] = step, count
+            positions = (np.arange(step)[:, None] + np.arange(count) * step - low).reshape(
+                shape
+            )  # by rests and quotients
+            offsets = offsets + positions * stride
+            are_inside = are_inside & (positions >= 0) & (positions < n)
+        rows, inside = offsets.reshape(-1, self.size[-1])[:, 0].copy(), are_inside.reshape(-1, self.size[-1])
+        begins = np.where(inside.any(1), inside.argmax(1), 0)
+        step = self.along[-1] * x.strides[-1]
+        words = np.array([channels, images, *x.strides[:3], step, len(rows), self.size[-1]])
+        self.copied = (words, rows, begins, begins + inside.sum(1))
+        self.planes = groups * images * channels
 
-    @property
-    def totals(self) -> int:
-        """Bytes of the sums where windows are large: LANES of each result."""
-        side = self.tile.side
-        return self.x[0] * _up(self.x[1], side) * _up(self.w[1], side) * math.prod(self.counts) * LANES * 4
+    def _plan_product(self, w: Strided, target: Target) -> None:
+        groups, images, channels, *_ = self.x
+        m, k, count = self.w[1], channels * math.prod(self.w[3:]), math.prod(target.shape[3:])
+        image = channels * self.plane
+        rows = np.add.outer(np.arange(channels) * self.plane, self._offsets(self.w[3:], self.conv.dilations)).reshape(
+            -1
+        )
+        terms = np.zeros(1, np.int64)
+        for n, stride in zip(self.w[2:], w.strides[2:], strict=True):
+            terms = np.add.outer(terms, np.arange(n) * stride).reshape(-1)
+        together = 1 if math.prod(self.counts) >= MANY_WINDOWS else images  # images that share the columns of a panel
+        self.packing: Packing
+        self.storing: Storing
+        self.packing, self.storing, columns, places = self._columns(together, m, rows, target)
+        vectors = len(columns)
+        self.panel = convolution.panel_for(m, vectors, k, llvm.code().tile)
+        panels = -(-vectors // self.panel.wide)
+        missing = ((0, panels * self.panel.wide - vectors), (0, 0))
+        columns, places = np.pad(columns, missing), np.pad(places, missing, constant_values=-1)
+        self._reads_behind = self.packing == "copy" and bool((places < 0).any())
+        masks = ((places >= 0) << np.arange(LANES)).sum(1)
+        if self.storing == "compress":
+            stored_first = np.argsort(places < 0, axis=1, kind="stable")
+            places = np.take_along_axis(places, stored_first, 1)
+        stretches, matrices = convolution.stretches_of(k), groups * images // together
+        self.parts = min(stretches, -(-FEW_VECTORS // (matrices * vectors))) if self.counts == target.shape[3:] else 1
+        self.units = matrices * panels * self.parts
+        self.least = max(1, FEWEST * self.parts // (m * k * self.panel.width))
+        words = [m, k, panels, self.parts, stretches, images // together, images * image, image, *w.strides[:2]]
+        words += [groups * images * m * count, images * m * count, m * count, count]
+        self.multiplied = (
+            *(np.array(words), rows, terms, columns.astype(np.int32)),
+            *(masks.astype(np.uint16), places.astype(np.int32)),
+        )
 
-    def _offsets(self) -> np.ndarray:
-        found = np.zeros(self.taps, np.int64)
-        for place in np.ndindex(*self.taps):
-            at = [t * d for t, d in zip(place, self.across, strict=True)]
-            rest = _flat([a % s for a, s in zip(at, self.along, strict=True)], self.along)
-            quotient = [a // s for a, s in zip(at, self.along, strict=True)]
-            found[place] = rest * math.prod(self.size) + _flat(quotient, self.size)
-        return found.reshape(-1)
+    def _offsets(self, counts: Shape, steps: Sequence[int]) -> np.ndarray:
+        """The offsets in a plane of positions that are `steps` apart."""
+        found = np.zeros(counts, np.int64)
+        for axis, (n, step, along) in enumerate(zip(counts, steps, self.along, strict=True)):
+            at = np.arange(n) * step
+            rest = math.prod(self.along[axis + 1 :]) * math.prod(self.size)
+            offsets = at % along * rest + at // along * math.prod(self.size[axis + 1 :])
+            found += offsets.reshape(-1, *(1,) * (len(counts) - axis - 1))
+        return found
 
-    def _masks(self) -> tuple[np.ndarray, np.ndarray]:
-        inside = np.zeros(self.vectors * LANES, bool)
-        self.over_x(inside)[...] = True
-        lanes = inside.reshape(self.vectors, LANES)
-        bits = (lanes << np.arange(LANES)).sum(1).astype(np.uint16)
-        starts = np.cumsum(lanes.sum(1)) - lanes.sum(1)
-        return bits, starts.astype(np.int64)
+    def _columns(
+        self, together: int, m: int, rows: np.ndarray, target: Target
+    ) -> tuple[Packing, Storing, np.ndarray, np.ndarray]:
+        """How columns are packed and stored; by vectors, their offsets in the copy of x, and in the result, which are -1 if they are not stored.
 
-    def over_x(self, array: np.ndarray) -> np.ndarray:
-        """The elements of the span in vectors (..., LANES * vectors), as they lie over x: (..., *span)."""
-        steps = [math.prod(self.size[k + 1 :]) * array.itemsize for k in range(len(self.size))]
-        return np.lib.stride_tricks.as_strided(array, (*array.shape[:-1], *self.span), (*array.strides[:-1], *steps))
+        Columns are the windows of some images one after the other, or, if that takes less time, all elements of a plane from the first window to
+        the last, so that each vector is one load.
+        """
+        windows, count = self._offsets(self.counts, self.conv.steps).reshape(-1), math.prod(target.shape[3:])
+        to = np.arange(count).reshape(target.shape[3:])
+        to = to[tuple(slice(f, None, a) for f, a in zip(target.first, target.apart, strict=True))].reshape(-1)
+        of_images, to_images = np.arange(together) * self.x[2] * self.plane, np.arange(together) * m * count
+        columns = _vectors(np.add.outer(of_images, windows).reshape(1, -1), 0)
+        places = _vectors(np.add.outer(to_images, to).reshape(1, -1), -1)
+        storing: Storing = "run" if _are_runs(places, places) else "scatter"
+        if _are_runs(columns, places):
+            return "copy", storing, columns, places
+        if not self.is_forward:
+            of_rows = rows[: rows.size // LANES * LANES].reshape(-1, LANES)
+            turns = of_rows.size == rows.size and _are_runs(of_rows, of_rows)
+            return "turn" if turns else "gather", storing, columns, places
+        plane = np.full((1, int(windows.max()) + 1), -1)
+        plane[0, windows] = to
+        over = _vectors(plane, -1)
+        used = (over >= 0).any(1)
+        if together * used.sum() * (m / 2 + COSTS["copy"]) >= len(columns) * (m / 2 + COSTS["gather"]):
+            return "gather", storing, columns, places
+        elements, over = np.arange(over.size).reshape(over.shape)[used], over[used]
+        columns = np.add.outer(of_images, elements).reshape(-1, LANES)
+        places = np.where(over >= 0, np.add.outer(to_images, over).reshape(together, *over.shape), -1).reshape(
+            -1, LANES
+        )
+        return "copy", "compress" if len(to) == count else "scatter", columns, places
 
-    def laid(self, x: np.ndarray, images: int) -> np.ndarray:
-        """x with zeros around and between its elements, by rests and quotients, and room behind it."""
-        conv = self.conv
-        shape = (self.x[0], images, self.x[2], *self.along, *self.size)
-        count = math.prod(shape)
-        flat = np.empty(count + ROOM, np.float32)
-        flat[count:] = 0
-        whole = flat[:count].reshape(shape)
-        whole[:, self.x[1] :] = 0
-        whole = whole[:, : self.x[1]]
-        if all(s == 1 for s in (*self.along, *conv.spread)) and min(*conv.low, *conv.high) >= 0:
-            _put(whole.reshape(*self.x[:3], *self.size), x, conv.low)
-            return flat
-        moved = conv.moved(x)
-        for rest in np.ndindex(*self.along):
-            at = (slice(r, None, s) for r, s in zip(rest, self.along, strict=True))
-            _put(whole[(slice(None), slice(None), slice(None), *rest)], moved[(..., *at)], (0,) * len(self.size))
-        return flat
-
-
-def _up(n: int, by: int) -> int:
-    """The multiple of `by` that is n or follows it."""
-    return -(-n // by) * by
-
-
-def _flat(place: Sequence[int], shape: Sequence[int]) -> int:
-    """Where a place of an array lies."""
-    at = 0
-    for k, n in zip(place, shape, strict=True):
-        at = at * n + k
-    return at
-
-
-def _put(target: np.ndarray, x: np.ndarray, low: Sequence[int]) -> None:
-    """x behind `low` zeros along each axis after the third, and zeros behind it."""
-    inside: tuple[slice, ...] = (slice(None),) * 3
-    for a, n in zip(low, x.shape[3:], strict=True):
-        target[(*inside, slice(a))] = 0
-        target[(*inside, slice(a + n, None))] = 0
-        inside = (*inside, slice(a, a + n))
-    target[inside] = x
+    def run(self, x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        """Write results to their places in `out`."""
+        source = x
+        if self.is_copied:
+            source = np.empty(self.planes * self.plane + LANES, np.float32)
+            source[-LANES:] = 0  # a vector may read elements behind the last plane
+            _run(_copy(), (x, source, *self.copied), self.planes, max(1, FEWEST_COPIED // self.plane))
+        function = _product(self.panel, self.packing, self.storing)
+        parts = np.empty((self.parts, *out.shape), np.float32) if self.parts > 1 else out
+        _run(function, (source, w, parts, *self.multiplied), self.units, self.least)
+        if self.parts > 1:
+            parts.sum(0, out=out)
 
 
-@lru_cache(PLANS)
-def _plan(words: tuple[tuple[int, ...], ...], x: Shape, w: Shape) -> Plan:
-    return Plan(Conv(*words), x, w, llvm.code().tile)
+def _vectors(x: np.ndarray, fill: int) -> np.ndarray:
+    """Rows as vectors of LANES, of which the last is filled up."""
+    return np.pad(x, ((0, 0), (0, -x.shape[1] % LANES)), constant_values=fill).reshape(-1, LANES)
 
 
-def convolved(conv: Conv, x: np.ndarray, w: np.ndarray) -> np.ndarray | None:
-    """The convolution of float32; None where products by BLAS are faster."""
-    if not x.size or not w.size:
-        return None
-    words = (conv.steps, conv.dilations, conv.low, conv.high, conv.spread)
-    plan = _plan(words, x.shape, w.shape)
-    if not plan.pays:
-        return None
-    return _over_counts(plan, x, w) if plan.many else _over_windows(plan, x, w)
+def _are_runs(x: np.ndarray, places: np.ndarray) -> bool:
+    """Whether the elements of each vector that are stored have consecutive offsets."""
+    return bool(((x - x[:, :1] == np.arange(LANES)) | (places < 0)).all())
+
+
+def _run(function: llvm.Function, arrays: Sequence[np.ndarray], units: int, least: int) -> None:
+    table = np.array([a.ctypes.data for a in arrays], np.uint64)
+    pool.run(function, table.ctypes.data, units, least)
 
 
 @cache
-def _function(many: bool, tile: Tile) -> llvm.Function:
-    return llvm.function(convolution.over_counts(tile) if many else convolution.over_windows(tile))
+def _copy() -> llvm.Function:
+    return llvm.function(padded_copy.text())
 
 
-def _run(plan: Plan, arrays: tuple[np.ndarray, ...], units: int, work: int) -> None:
-    table = np.array([a.ctypes.data for a in arrays], np.uint64)
-    pool.run(_function(plan.many, plan.tile), table.ctypes.data, units, max(1, FEWEST // work))
+@cache
+def _product(panel: Panel, packing: Packing, storing: Storing) -> llvm.Function:
+    return llvm.function(convolution.text_for(panel, packing, storing))
 
 
-def _over_counts(plan: Plan, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    groups, batch, channels = plan.x[:3]
-    tall = plan.tile.tall
-    outs, places = plan.w[1], channels * math.prod(plan.taps)
-    blocks = _up(outs, tall) // tall
-    weights = np.zeros((groups, blocks * tall, places), np.float32)
-    weights[:, :outs] = w.reshape(groups, outs, places)
-    weights = np.ascontiguousarray(weights.reshape(groups, blocks, tall, places).swapaxes(2, 3))
-    offsets = (np.arange(channels)[:, None] * plan.plane + plan.offsets).reshape(-1)
-    result = np.empty((groups, batch, outs, *plan.counts), np.float32)
-    tiles, count = plan.vectors // plan.tile.wide, math.prod(plan.counts)
-    sizes = np.array([places, blocks, channels * plan.plane, tiles, outs, batch, count])
-    arrays = (plan.laid(x, batch), weights, result, sizes, offsets, plan.masks, plan.starts)
-    _run(plan, arrays, groups * batch * blocks, places * plan.vectors * LANES * tall)
-    return result
+@lru_cache(PLANS)
+def _plan(words: tuple[tuple[int, ...], ...], x: Strided, w: Strided, target: Target) -> Plan:
+    return Plan(Conv(*words), x, w, target)
 
 
-def _over_windows(plan: Plan, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    groups, images, contracted = plan.x[:3]
-    side = plan.tile.side
-    outs, count = plan.w[1], math.prod(plan.counts)
-    rows, columns = _up(images, side) // side, _up(outs, side) // side
-    windows = np.zeros((groups, columns * side, contracted, plan.vectors * LANES), np.float32)
-    plan.over_x(windows)[:, :outs] = w
-    chunk = max(1, CACHED // (4 * plan.plane * rows * side))
-    sizes = np.array([rows, columns, contracted, plan.plane, plan.vectors, count, chunk])
-    result = np.empty((groups, rows * side, columns * side, count), np.float32)
-    totals = np.empty(plan.totals // 4, np.float32)
-    arrays = (plan.laid(x, rows * side), windows, result, sizes, plan.offsets, plan.masks, totals)
-    _run(plan, arrays, groups * columns, contracted * rows * side * count * plan.vectors * LANES * side)
-    return np.ascontiguousarray(result[:, :images, :outs]).reshape(groups, images, outs, *plan.counts)
+def _is_served(conv: Conv, x: np.ndarray, w: np.ndarray) -> bool:
+    """Whether the arrays are of float32 and have elements, whose offsets have 32 bits, and the processor has fma."""
+    if (
+        not x.dtype == w.dtype == np.float32
+        or not x.size
+        or not w.size
+        or not llvm.code().has_fma
+        or any(s % x.itemsize for s in (*x.strides, *w.strides))
+    ):
+        return False
+    plane = math.prod(n + s for n, s in zip(conv.lengths(x.shape[3:]), conv.steps, strict=True))
+    results = x.shape[0] * x.shape[1] * w.shape[1] * math.prod(conv.counts(x.shape[3:], w.shape[3:]))
+    gap = max(map(abs, x.strides)) * max(conv.steps) * LANES
+    return max(math.prod(x.shape[:3]) * plane, results, gap) < MOST_ELEMENTS
+
+
+def _is_read_in_order(w: np.ndarray) -> bool:
+    """Whether the elements of each output channel lie in memory in the order of the contraction, perhaps with others between."""
+    extent = w.itemsize
+    for n, stride in zip(w.shape[:1:-1], w.strides[:1:-1], strict=True):
+        if n > 1:
+            if stride < extent:
+                return False
+            extent = n * stride
+    return True
+
+
+def _in_order(w: np.ndarray) -> np.ndarray:
+    """A row-major copy: each window is one row, also of weights that are reversed."""
+    flat = w.reshape(*w.shape[:3], -1)
+    size = flat.shape[3]
+    words = np.array([*w.shape[2:0:-1], *Strided.of(flat).strides, 1, size])
+    out = np.empty(w.shape, np.float32)
+    tables = (np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([size]))
+    _run(_copy(), (flat, out, words, *tables), math.prod(w.shape[:3]), max(1, FEWEST_COPIED // size))
+    return out
+
+
+def convolve(conv: Conv, x: np.ndarray, w: np.ndarray, out: np.ndarray) -> bool:
+    """Write the convolution of x and w, as Conv takes them, to the row-major `out`. False, and nothing is written, if NumPy has to compute it."""
+    if not _is_served(conv, x, w):
+        return False
+    if any(s > 1 and step > 1 for s, step in zip(conv.spread, conv.steps, strict=True)):
+        x, conv = conv.moved(x), Conv(conv.steps, conv.dilations)
+    if not _is_read_in_order(w):
+        w = _in_order(w)
+    axes = residues_of(conv, x.shape, w.shape)
+    apart = tuple(map(len, axes))
+    if any(r.places == 0 for residues in axes for r in residues):
+        out[...] = 0
+    for chosen in itertools.product(*map(enumerate, axes)):
+        first, residues = tuple(n for n, _ in chosen), [r for _, r in chosen]
+        target = Target(out.shape, first, apart)
+        if 0 in (*target.counts, *(r.places for r in residues)):
+            continue
+        used = w[(slice(None),) * 3 + tuple(slice(r.first, None, r.every) for r in residues)]
+        words = tuple(zip(*((r.step, r.dilation, r.low, r.high) for r in residues), strict=True))
+        _plan(words, Strided.of(x), Strided.of(used), target).run(x, used, out)
+    return True
+
+
+def convolved(conv: Conv, x: np.ndarray, w: np.ndarray) -> np.ndarray | None:
+    """The convolution of x and w; None if NumPy has to compute it."""
+    out = np.empty((*x.shape[:2], w.shape[1], *conv.counts(x.shape[3:], w.shape[3:])), x.dtype)
+    return out if convolve(conv, x, w, out) else None

@@ -22,7 +22,8 @@ from ..compile.native.regions import Hosted
 from ..compile.native.slots import ALIGNMENT, slots_of
 from ..graph.primitive import Primitive
 from ..primitives.dot import Dot
-from . import blas, llvm, products, timing
+from ..primitives.window import Conv
+from . import blas, llvm, native_convolution, products, timing
 from .native_operations import laid, operation_of
 from .threads import Kernels, pool
 
@@ -120,9 +121,9 @@ class Native:
         return self.steps.steps[k].hosted is not None and k not in self._products
 
     def _in_slots(self) -> list[int]:
-        """Rows in shared memory: what kernels and products write, besides outputs."""
+        """Rows in shared memory: what kernels, products and convolutions write, besides outputs."""
         outputs = {*self.steps.outputs}
-        written = [r for s in self.steps.steps if s.hosted is None or is_product(s.hosted) for r in s.writes]
+        written = [r for s in self.steps.steps if s.hosted is None or is_written_in_place(s.hosted) for r in s.writes]
         return [r for r in dict.fromkeys(written) if r not in outputs]
 
     def _tables(self, steps: Steps) -> None:
@@ -148,7 +149,7 @@ class Native:
         self._late = {row: np.flatnonzero(self._rows == row) for row in hosted}
         seen = {r for k, s in enumerate(steps.steps) if self._is_hosted(k) for r in (*s.reads, *s.writes)}
         self._seen = [row for row in self._offsets if row in seen]  # rows that the interpreter reads or writes
-        made = {r for s in steps.steps if s.hosted is None or is_product(s.hosted) for r in s.writes}
+        made = {r for s in steps.steps if s.hosted is None or is_written_in_place(s.hosted) for r in s.writes}
         self._made = [row for row in dict.fromkeys(steps.outputs) if row in made]  # outputs that are written in place
         self._list_kernels(steps, starts)
 
@@ -282,9 +283,12 @@ class Native:
                 operand = self._operands[number]
                 operands[number] = operand.of(arrays[operand.row])
         assert step.hosted is not None
-        if is_product(step.hosted):
+        if arrays[row] is not None and is_written_in_place(step.hosted):
             a, b = (operands[number] for number in given)
-            products.multiply(a, b, arrays[row])
+            if is_product(step.hosted):
+                products.multiply(a, b, arrays[row])
+            elif not native_convolution.convolve(step.hosted.of, a, b, arrays[row]):  # type: ignore[arg-type]
+                arrays[row][...] = step.hosted.of.numpy(a, b)
             return
         spec = self.steps.rows[row]
         array = np.asarray(self._hosts[k].numpy(*(operands[number] for number in given)), spec.dtype.numpy)
@@ -298,3 +302,8 @@ class Native:
 def is_product(hosted: Hosted) -> bool:
     """Whether the operation is a matrix multiplication that writes its result to memory that it is given."""
     return isinstance(hosted.of, Dot) and not hosted.of.chunk
+
+
+def is_written_in_place(hosted: Hosted) -> bool:
+    """Whether the operation writes its result to memory that it is given."""
+    return is_product(hosted) or isinstance(hosted.of, Conv)

@@ -200,11 +200,11 @@ def laid(x: np.ndarray) -> np.ndarray:
 
 
 class _Convolution(Operation):
-    """By machine code, where vectors along its result or its windows are full."""
+    """By machine code, of float32."""
 
     def numpy(self, *arrays: Any) -> Any:
         x, w = arrays
-        found = native_convolution.convolved(self.of, x, w) if x.dtype == np.float32 else None  # type: ignore[arg-type]
+        found = native_convolution.convolved(self.of, x, w)  # type: ignore[arg-type]
         return super().numpy(x, w) if found is None else found
 
 

@@ -1,314 +1,305 @@
-"""Convolutions as functions in LLVM IR, each of which serves all sizes: what changes between two is in tables that they are given.
+"""Convolution as a matrix multiplication in LLVM IR: `void kernel(ptr buffers, i64 begin, i64 end)`. A unit is a panel of columns, or a part of
+its contraction.
 
-Elements of x lie so that neighbouring places of a window's sum are neighbours in memory: where windows move by `step`, the elements of x with
-the same rest modulo `step` lie together (runtime/native_convolution.py lays them). Then a place of the window is an offset, and a vector of
-places is one load, without windows in memory (im2col). Rows of x are longer than those of what is computed; what a vector computes between
-two rows is masked. No element of a result depends on the range that its unit is in.
+The left operand is the weights. In the right one, a column is a window of the padded input x, and a row is a channel and an element of the window. Each
+element is found in x at the sum of the offsets of its row and column, so windows are never stored (implicit GEMM): a panel of columns is packed on the stack,
+as in panel_product.py, and multiplied by all weights. Sums are accumulated by fma along a stretch of the contraction, and the sums of stretches are added, so
+the bits depend on neither the tile nor the number of threads.
+
+The buffers are those in BUFFERS: x; the weights; the result; a description in 64-bit words, named in WORDS, with strides in elements; the offsets of
+rows in x, and of the weights that they are multiplied with (k, 64 bits); the offsets of columns in x (panels * width, 32 bits); for each vector of
+columns, a bit of each lane that is stored (16 bits); and the places of columns in the result (panels * width, 32 bits), -1 for those that are not
+stored; if results are compressed, the places of a vector's stored columns come first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Literal
 
-from .registers import LANES, Tile
+from .convolution_text import INDICES, MASK, POINTERS, TRUE, again, described, function_of
+from .panel_product import VECTOR, Panel, transposed
+from .registers import LANES, LARGE, Tile
 
-CHAIN = (
-    128  # products that are added one after the other, before their sum is added to those of others: errors stay small
+BUFFERS = ("x", "weights", "result", "words", "rows", "terms", "columns", "masks", "places")
+WORDS = (
+    *("m", "k", "panels", "parts", "stretches", "images", "x.group", "x.image", "weights.group", "weights.row"),
+    *("result.part", "result.group", "result.image", "result.row"),
 )
+A_STRETCH = 512  # rows whose panel is packed at a time; errors of sums stay small, too
+RATES = (1.25, 1.08, 1.03, 1.0)  # the relative time of a panel of 1 to 4 vectors, for each of them
+
+Packing = Literal["copy", "turn", "gather"]
+"""How a panel is packed. copy: the columns of a vector are neighbours in x. turn: each LANES rows are neighbours in x, and blocks are transposed in registers;
+k is a multiple of LANES. gather: each element is loaded by its own offset."""
+Storing = Literal["run", "compress", "scatter"]
+"""How results are stored. run: the stored columns of a vector are its first ones, and neighbours in the result. compress: they are neighbours in the
+result. scatter: each has its own place."""
 
 
-_HEAD = 'define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {'
-_VECTOR = f"<{LANES} x float>"
-_MASK = f"<{LANES} x i1>"
-_FMA = f"declare {_VECTOR} @llvm.fma.v{LANES}f32({_VECTOR}, {_VECTOR}, {_VECTOR})"
+def stretches_of(k: int) -> int:
+    """The number of stretches of a contraction."""
+    return -(-k // A_STRETCH)
 
 
-def _pointers(names: Sequence[str]) -> list[str]:
-    """The table of buffers."""
-    lines = []
-    for k, name in enumerate(names):
-        lines += [f"%{name}.entry = getelementptr ptr, ptr %buffers, i64 {k}", f"%{name} = load ptr, ptr %{name}.entry"]
-    return lines
+def panel_for(m: int, vectors: int, k: int, tile: Tile) -> Panel:
+    """The tile for m channels and so many vectors of columns: of the width that takes the least time, with vectors that only fill the last panel."""
+    widths = range(4 if tile == LARGE else 1, 0, -1)
+    wide = min(widths, key=lambda w: -(-vectors // w) * w * RATES[w - 1])
+    tall = min(24 // wide, 12) if tile == LARGE else 6
+    if stretches_of(k) > 1:  # tiles do not overlap, and rows behind the last are computed one by one
+        tall = next((t for t in range(tall, 3, -1) if m % t == 0), tall)
+    return Panel(min(tall, m), wide)
 
 
-def _numbers(names: Sequence[str]) -> list[str]:
-    """The table of sizes, which is a buffer itself."""
-    lines = []
-    for k, name in enumerate(names):
-        lines += [f"%{name}.size = getelementptr i64, ptr %sizes, i64 {k}", f"%{name} = load i64, ptr %{name}.size"]
-    return lines
-
-
-def _load(name: str, kind: str, buffer: str, at: str) -> list[str]:
-    """An element of a buffer; a vector begins at any float."""
-    element = "float" if kind == _VECTOR else kind
-    return [
-        f"%{name}.p = getelementptr {element}, ptr %{buffer}, i64 {at}",
-        f"%{name} = load {kind}, ptr %{name}.p, align {2 if kind == 'i16' else 8 if kind == 'i64' else 4}",
-    ]
-
-
-def _splat(name: str, of: str) -> list[str]:
-    return [
-        f"%{name}.one = insertelement {_VECTOR} poison, float %{of}, i32 0",
-        f"%{name} = shufflevector {_VECTOR} %{name}.one, {_VECTOR} poison, <{LANES} x i32> zeroinitializer",
-    ]
-
-
-def _again(name: str, step: str, end: str, begin: str, behind: str) -> list[str]:
-    """The end of a loop over %name."""
-    return [
-        f"%{name}.next = add i64 %{name}, {step}",
-        f"%{name}.more = icmp slt i64 %{name}.next, {end}",
-        f"br i1 %{name}.more, label %{begin}, label %{behind}",
-        f"{behind}:",
-    ]
-
-
-def _joined(lines: Sequence[str], declared: Sequence[str]) -> str:
-    body = (line if line.endswith(":") else "  " + line for line in lines)
-    return "\n".join([_HEAD, *body, "}", *declared, ""])
-
-
-COUNTS_BUFFERS = ("x", "w", "result", "sizes", "offsets", "masks", "starts")
-COUNTS_SIZES = ("places", "blocks", "image", "tiles", "channels", "batch", "count")
-
-
-def over_counts(tile: Tile) -> str:
-    """Windows that are small and many. A unit is an image and `tall` channels of its result.
-
-    w (groups, blocks, places, tall): weights. offsets (places): of x, from that of a result. masks, starts (tiles * wide): which elements
-    of a vector are results, and where the first of them lies in its channel. sizes: places of a window in all channels, blocks of channels,
-    elements of an image of x, tiles of `wide` vectors, channels of the result, images of a group, results of a channel.
-    """
-    tall, wide = tile.tall, tile.wide
-    sums = [(j, v) for j in range(tall) for v in range(wide)]
-    multiplied = []
-    for v in range(wide):
-        multiplied += [f"%x{v}.at = add i64 %x.at, {LANES * v}", *_load(f"x{v}", _VECTOR, "x", f"%x{v}.at")]
-    for j in range(tall):
-        multiplied += [
-            f"%w{j}.at = add i64 %w.at, {j}",
-            *_load(f"w{j}.s", "float", "w", f"%w{j}.at"),
-            *_splat(f"w{j}", f"w{j}.s"),
-        ]
-    for j, v in sums:
-        multiplied.append(
-            f"%a{j}.{v}.next = call {_VECTOR} @llvm.fma.v{LANES}f32({_VECTOR} %w{j}, {_VECTOR} %x{v}, {_VECTOR} %a{j}.{v})"
-        )
-    stored = []
-    for v in range(wide):
-        stored += [
-            f"%v{v} = add i64 %v.at, {v}",
-            *_load(f"bits{v}", "i16", "masks", f"%v{v}"),
-            f"%mask{v} = bitcast i16 %bits{v} to {_MASK}",
-            *_load(f"start{v}", "i64", "starts", f"%v{v}"),
-            f"%r{v}.at = add i64 %r.at, %start{v}",
-        ]
-    for j, v in sums:
-        stored += [
-            f"%r{j}.{v}.at = add i64 %r{v}.at, %plane{j}",
-            f"%r{j}.{v} = getelementptr float, ptr %result, i64 %r{j}.{v}.at",
-            f"%m{j}.{v} = select i1 %some{j}, {_MASK} %mask{v}, {_MASK} zeroinitializer",
-            f"call void @llvm.masked.compressstore.v{LANES}f32({_VECTOR} %s{j}.{v}.sum, ptr %r{j}.{v}, {_MASK} %m{j}.{v})",
-        ]
-    planes = []
-    for j in range(tall):  # channels beyond the last are not stored
-        planes += [
-            f"%plane{j} = mul i64 %count, {j}",
-            f"%channel{j} = add i64 %channel, {j}",
-            f"%some{j} = icmp slt i64 %channel{j}, %channels",
-        ]
+def text_for(panel: Panel, packing: Packing, storing: Storing) -> str:
+    """The function."""
+    grain = LANES if packing == "turn" else 1
     lines = [
-        "entry:",
-        *_pointers(COUNTS_BUFFERS),
-        *_numbers(COUNTS_SIZES),
+        f"%panel = alloca float, i64 {A_STRETCH * panel.width}, align 64",
+        *described(BUFFERS, WORDS),
+        "%is.long = icmp ugt i64 %stretches, 1",
+        f"%grains = udiv i64 %k, {grain}",
+        f"%rest = urem i64 %m, {panel.tall}",
+        "%whole = sub i64 %m, %rest",
+        "%many.end = select i1 %is.long, i64 %whole, i64 %m",
+        "%has.many = icmp sgt i64 %many.end, 0",
+        "%has.few = icmp slt i64 %many.end, %m",
         "br label %each",
         "each:",
-        "%u = phi i64 [ %begin, %entry ], [ %u.next, %each.end ]",
-        "%n = udiv i64 %u, %blocks",
-        "%block = urem i64 %u, %blocks",
-        "%group = udiv i64 %n, %batch",
-        f"%channel = mul i64 %block, {tall}",
-        "%group.block = mul i64 %group, %blocks",
-        "%w.block = add i64 %group.block, %block",
-        "%w.place = mul i64 %w.block, %places",
-        f"%w.first = mul i64 %w.place, {tall}",
-        "%x.first = mul i64 %n, %image",
-        "%r.image = mul i64 %n, %channels",
-        "%r.channel = add i64 %r.image, %channel",
-        "%r.at = mul i64 %r.channel, %count",
-        *planes,
-        "br label %tile",
-        "tile:",
-        "%t = phi i64 [ 0, %each ], [ %t.next, %chain.end ]",
-        f"%v.at = mul i64 %t, {wide}",
-        f"%p = mul i64 %t, {LANES * wide}",
-        "%x.tile = add i64 %x.first, %p",
-        "br label %chain",
-        "chain:",
-        "%b = phi i64 [ 0, %tile ], [ %b.next, %along.end ]",
-        *(f"%s{j}.{v} = phi {_VECTOR} [ zeroinitializer, %tile ], [ %s{j}.{v}.sum, %along.end ]" for j, v in sums),
-        f"%b.end = add i64 %b, {CHAIN}",
-        "%b.last = icmp slt i64 %b.end, %places",
-        "%k.end = select i1 %b.last, i64 %b.end, i64 %places",
-        "br label %along",
-        "along:",
-        "%k = phi i64 [ %b, %chain ], [ %k.next, %along ]",
-        *(f"%a{j}.{v} = phi {_VECTOR} [ zeroinitializer, %chain ], [ %a{j}.{v}.next, %along ]" for j, v in sums),
-        *_load("offset", "i64", "offsets", "%k"),
-        "%x.at = add i64 %x.tile, %offset",
-        f"%w.row = mul i64 %k, {tall}",
-        "%w.at = add i64 %w.first, %w.row",
-        *multiplied,
-        *_again("k", "1", "%k.end", "along", "along.end"),
-        *(f"%s{j}.{v}.sum = fadd {_VECTOR} %s{j}.{v}, %a{j}.{v}.next" for j, v in sums),
-        *_again("b", str(CHAIN), "%places", "chain", "chain.end"),
-        *stored,
-        *_again("t", "1", "%tiles", "tile", "each.end"),
-        *_again("u", "1", "%end", "each", "done"),
+        "%unit = phi i64 [ %begin, %entry ], [ %unit.next, %each.end ]",
+        "%part = urem i64 %unit, %parts",
+        "%column = udiv i64 %unit, %parts",
+        "%number = urem i64 %column, %panels",
+        "%of.panels = udiv i64 %column, %panels",
+        "%image = urem i64 %of.panels, %images",
+        "%group = udiv i64 %of.panels, %images",
+        f"%j = mul i64 %number, {panel.width}",
+        f"%vector = mul i64 %number, {panel.wide}",
+        "%x.by.group = mul i64 %group, %x.group",
+        "%x.by.image = mul i64 %image, %x.image",
+        "%x.at = add i64 %x.by.group, %x.by.image",
+        "%here = getelementptr float, ptr %x, i64 %x.at",
+        "%weights.at = mul i64 %group, %weights.group",
+        "%left = getelementptr float, ptr %weights, i64 %weights.at",
+        "%result.by.group = mul i64 %group, %result.group",
+        "%result.by.image = mul i64 %image, %result.image",
+        "%result.by.part = mul i64 %part, %result.part",
+        "%result.at = add i64 %result.by.group, %result.by.image",
+        "%result.from = add i64 %result.at, %result.by.part",
+        "%there = getelementptr float, ptr %result, i64 %result.from",
+        "%part.after = add i64 %part, 1",
+        "%stretch.total = mul i64 %stretches, %part",
+        "%stretch.totals = mul i64 %stretches, %part.after",
+        "%stretch.first = udiv i64 %stretch.total, %parts",
+        "%stretch.end = udiv i64 %stretch.totals, %parts",
+        *_columns(panel, packing),
+        "br label %stretch",
+        "stretch:",
+        "%s = phi i64 [ %stretch.first, %each ], [ %s.next, %stretched ]",
+        "%s.after = add i64 %s, 1",
+        "%first.total = mul i64 %grains, %s",
+        "%behind.total = mul i64 %grains, %s.after",
+        "%first.grain = udiv i64 %first.total, %stretches",
+        "%behind.grain = udiv i64 %behind.total, %stretches",
+        f"%first = mul i64 %first.grain, {grain}",
+        f"%behind = mul i64 %behind.grain, {grain}",
+        "%length = sub i64 %behind, %first",
+        "%is.first = icmp eq i64 %s, %stretch.first",
+        "%row.offsets = getelementptr i64, ptr %rows, i64 %first",
+        "%term.offsets = getelementptr i64, ptr %terms, i64 %first",
+        "br label %pack",
+        *_packed(panel, packing),
+        "packed:",
+        "br i1 %has.many, label %many, label %rest.begin",
+        *_tiles(panel, "many", panel.tall, "packed", "rest.begin", storing),
+        "rest.begin:",
+        "br i1 %has.few, label %few, label %stretched",
+        *_tiles(panel, "few", 1, "rest.begin", "stretched", storing),
+        "stretched:",
+        *again("s", "1", "%stretch.end", "stretch", "each.end"),
+        "each.end:",
+        *again("unit", "1", "%end", "each", "done"),
+        "done:",
         "ret void",
     ]
-    store = f"declare void @llvm.masked.compressstore.v{LANES}f32({_VECTOR}, ptr, {_MASK})"
-    return _joined(lines, (_FMA, store))
+    return function_of(lines)
 
 
-WINDOWS_BUFFERS = ("x", "w", "result", "sizes", "offsets", "masks", "totals")
-WINDOWS_SIZES = ("images", "channels", "contracted", "plane", "vectors", "counts", "chunk")
+def _columns(panel: Panel, packing: Packing) -> list[str]:
+    """What packing needs of a panel's columns."""
+    lines = ["%column.offsets = getelementptr i32, ptr %columns, i64 %j"]
+    if packing == "turn":
+        return lines
+    for v in range(panel.wide):
+        lines.append(f"%column{v}.entry = getelementptr i32, ptr %column.offsets, i64 {LANES * v}")
+        if packing == "gather":
+            lines.append(f"%column{v} = load {INDICES}, ptr %column{v}.entry, align 4")
+        else:
+            lines += [
+                f"%column{v}.first = load i32, ptr %column{v}.entry",
+                f"%column{v} = sext i32 %column{v}.first to i64",
+            ]
+    return lines
 
 
-def over_windows(tile: Tile) -> str:
-    """Windows that are large and few, as of the gradient of weights. A unit is `side` channels of the result.
-
-    w (groups, side * channels, contracted, LANES * vectors): windows as they lie over x. result (groups, side * images, side * channels, counts).
-    offsets (counts): of x, for each result. masks (vectors): which elements of a vector a window has. totals (groups, channels, images, counts,
-    side * side, LANES): room for sums. sizes: images and channels of the result by side, channels that are contracted, elements of a channel of
-    x, vectors of a window, results of a channel, and how many contracted channels of all images the caches hold, which are read by all units of
-    the range in turn. What is added to a result of one contracted channel is added up by itself first.
-    """
-    side = tile.side
-    sums = [(i, j) for i in range(side) for j in range(side)]
-    multiplied, rows = [], []
-    for i in range(side):
-        rows += [
-            f"%n{i} = add i64 %n.first, {i}",
-            f"%nc{i} = mul i64 %n{i}, %contracted",
-            f"%xc{i} = add i64 %nc{i}, %c",
-        ]
-        rows += [f"%x{i}.first = mul i64 %xc{i}, %plane", f"%x{i}.tap = add i64 %x{i}.first, %offset"]
-        multiplied += [f"%x{i}.at = add i64 %x{i}.tap, %p", *_load(f"x{i}.all", _VECTOR, "x", f"%x{i}.at")]
-        multiplied.append(f"%x{i} = select {_MASK} %mask, {_VECTOR} %x{i}.all, {_VECTOR} zeroinitializer")
-    for j in range(side):
-        rows += [
-            f"%o{j} = add i64 %o.first, {j}",
-            f"%oc{j} = mul i64 %o{j}, %contracted",
-            f"%wc{j} = add i64 %oc{j}, %c",
-        ]
-        rows += [f"%w{j}.first = mul i64 %wc{j}, %long"]
-        multiplied += [f"%w{j}.at = add i64 %w{j}.first, %p", *_load(f"w{j}", _VECTOR, "w", f"%w{j}.at")]
-    for i, j in sums:
-        multiplied.append(
-            f"%s{i}.{j}.next = call {_VECTOR} @llvm.fma.v{LANES}f32({_VECTOR} %w{j}, {_VECTOR} %x{i}, {_VECTOR} %s{i}.{j})"
-        )
-    added, stored = [], []
-    for n, (i, j) in enumerate(sums):
-        added += [
-            f"%t{n}.at = add i64 %sum.at, {n * LANES}",
-            *_load(f"t{n}", _VECTOR, "totals", f"%t{n}.at"),
-            f"%t{n}.more = fadd {_VECTOR} %t{n}, %s{i}.{j}.next",
-            f"store {_VECTOR} %t{n}.more, ptr %t{n}.p, align 4",
-        ]
-        stored += [
-            f"%e{n}.at = add i64 %last.at, {n * LANES}",
-            *_load(f"e{n}", _VECTOR, "totals", f"%e{n}.at"),
-            f"%e{n}.sum = call float @llvm.vector.reduce.fadd.v{LANES}f32(float 0.0, {_VECTOR} %e{n})",
-            f"%e{n}.row = add i64 %e.first, {i}",
-            f"%e{n}.rows = mul i64 %e{n}.row, %r.row",
-            f"%e{n}.column = add i64 %e.own, {j}",
-            f"%e{n}.place = add i64 %e{n}.rows, %e{n}.column",
-            f"%e{n}.first = mul i64 %e{n}.place, %counts",
-            f"%e{n}.to = add i64 %e{n}.first, %l",
-            f"%e{n}.result = getelementptr float, ptr %result, i64 %e{n}.to",
-            f"store float %e{n}.sum, ptr %e{n}.result, align 4",
-        ]
-    size = LANES * side * side
+def _packed(panel: Panel, packing: Packing) -> list[str]:
+    """The loop over rows that packs the panel, or over LANES of them at a time."""
     lines = [
-        "entry:",
-        *_pointers(WINDOWS_BUFFERS),
-        *_numbers(WINDOWS_SIZES),
-        f"%long = mul i64 %vectors, {LANES}",
-        f"%r.row = mul i64 %channels, {side}",
-        "%of.unit = mul i64 %images, %counts",
-        "%tiles.begin = mul i64 %begin, %images",
-        "%tiles.end = mul i64 %end, %images",
-        "%sums.begin = mul i64 %begin, %of.unit",
-        "%sums.end = mul i64 %end, %of.unit",
-        f"%totals.begin = mul i64 %sums.begin, {size}",
-        f"%totals.end = mul i64 %sums.end, {size}",
-        "br label %clear",
-        "clear:",
-        "%z = phi i64 [ %totals.begin, %entry ], [ %z.next, %clear ]",
-        "%z.at = getelementptr float, ptr %totals, i64 %z",
-        f"store {_VECTOR} zeroinitializer, ptr %z.at, align 4",
-        *_again("z", str(LANES), "%totals.end", "clear", "clear.end"),
-        "br label %chunk.each",
-        "chunk.each:",
-        "%h = phi i64 [ 0, %clear.end ], [ %h.next, %tile.end ]",
-        "%h.end = add i64 %h, %chunk",
-        "%h.last = icmp slt i64 %h.end, %contracted",
-        "%c.end = select i1 %h.last, i64 %h.end, i64 %contracted",
-        "br label %tile",
-        "tile:",
-        "%t = phi i64 [ %tiles.begin, %chunk.each ], [ %t.next, %contract.end ]",
-        "%u = udiv i64 %t, %images",
-        "%image = urem i64 %t, %images",
-        "%group = udiv i64 %u, %channels",
-        f"%o.first = mul i64 %u, {side}",
-        "%group.image = mul i64 %group, %images",
-        "%n.tile = add i64 %group.image, %image",
-        f"%n.first = mul i64 %n.tile, {side}",
-        "%sum.tile = mul i64 %t, %counts",
-        "br label %contract",
-        "contract:",
-        "%c = phi i64 [ %h, %tile ], [ %c.next, %tap.end ]",
-        "br label %tap",
-        "tap:",
-        "%k = phi i64 [ 0, %contract ], [ %k.next, %along.end ]",
-        *_load("offset", "i64", "offsets", "%k"),
-        *rows,
-        "br label %along",
-        "along:",
-        "%v = phi i64 [ 0, %tap ], [ %v.next, %along ]",
-        *(f"%s{i}.{j} = phi {_VECTOR} [ zeroinitializer, %tap ], [ %s{i}.{j}.next, %along ]" for i, j in sums),
-        f"%p = mul i64 %v, {LANES}",
-        *_load("bits", "i16", "masks", "%v"),
-        f"%mask = bitcast i16 %bits to {_MASK}",
-        *multiplied,
-        *_again("v", "1", "%vectors", "along", "along.end"),
-        "%sum.place = add i64 %sum.tile, %k",
-        f"%sum.at = mul i64 %sum.place, {size}",
-        *added,
-        *_again("k", "1", "%counts", "tap", "tap.end"),
-        *_again("c", "1", "%c.end", "contract", "contract.end"),
-        *_again("t", "1", "%tiles.end", "tile", "tile.end"),
-        *_again("h", "%chunk", "%contracted", "chunk.each", "store.begin"),
-        "br label %store",
-        "store:",
-        "%e = phi i64 [ %sums.begin, %store.begin ], [ %e.next, %store ]",
-        f"%last.at = mul i64 %e, {size}",
-        "%l = urem i64 %e, %counts",
-        "%e.tile = udiv i64 %e, %counts",
-        "%e.u = udiv i64 %e.tile, %images",
-        "%e.image = urem i64 %e.tile, %images",
-        "%e.group = udiv i64 %e.u, %channels",
-        "%e.channel = urem i64 %e.u, %channels",
-        f"%e.own = mul i64 %e.channel, {side}",
-        "%e.rows = mul i64 %e.group, %images",
-        "%e.row = add i64 %e.rows, %e.image",
-        f"%e.first = mul i64 %e.row, {side}",
-        *stored,
-        *_again("e", "1", "%sums.end", "store", "done"),
-        "ret void",
+        "pack:",
+        "%q = phi i64 [ 0, %stretch ], [ %q.next, %pack ]",
+        "%q.entry = getelementptr i64, ptr %row.offsets, i64 %q",
+        "%q.offset = load i64, ptr %q.entry",
+        "%q.x = getelementptr float, ptr %here, i64 %q.offset",
+        f"%q.first = mul i64 %q, {panel.width}",
+        "%q.to = getelementptr float, ptr %panel, i64 %q.first",
     ]
-    reduce = f"declare float @llvm.vector.reduce.fadd.v{LANES}f32(float, {_VECTOR})"
-    return _joined(lines, (_FMA, reduce))
+    for v in range(panel.wide):
+        if packing == "turn":
+            lines += _turned(panel, v)
+            continue
+        if packing == "copy":
+            lines += [
+                f"%q{v}.from = getelementptr float, ptr %q.x, i64 %column{v}",
+                f"%q{v} = load {VECTOR}, ptr %q{v}.from, align 4",
+            ]
+        else:
+            lines += [
+                f"%q{v}.from = getelementptr float, ptr %q.x, {INDICES} %column{v}",
+                f"%q{v} = call {VECTOR} @llvm.masked.gather.v{LANES}f32.v{LANES}p0({POINTERS} %q{v}.from, i32 4, {MASK} {TRUE}, {VECTOR} poison)",
+            ]
+        lines += [
+            f"%q{v}.to = getelementptr float, ptr %q.to, i64 {LANES * v}",
+            f"store {VECTOR} %q{v}, ptr %q{v}.to, align 64",
+        ]
+    return [*lines, *again("q", str(LANES if packing == "turn" else 1), "%length", "pack", "packed")]
+
+
+def _turned(panel: Panel, v: int) -> list[str]:
+    """LANES columns of LANES rows, transposed in registers."""
+    lines, loaded = [], []
+    for r in range(LANES):
+        name = f"%t{v}.{r}"
+        lines += [
+            f"{name}.entry = getelementptr i32, ptr %column.offsets, i64 {LANES * v + r}",
+            f"{name}.short = load i32, ptr {name}.entry",
+            f"{name}.offset = sext i32 {name}.short to i64",
+            f"{name}.from = getelementptr float, ptr %q.x, i64 {name}.offset",
+            f"{name} = load {VECTOR}, ptr {name}.from, align 4",
+        ]
+        loaded.append(name)
+    shuffles, turned = transposed(loaded, f"%t{v}")
+    lines += shuffles
+    for r, name in enumerate(turned):
+        lines += [
+            f"%t{v}.{r}.to = getelementptr float, ptr %q.to, i64 {r * panel.width + LANES * v}",
+            f"store {VECTOR} {name}, ptr %t{v}.{r}.to, align 64",
+        ]
+    return lines
+
+
+def _tiles(panel: Panel, label: str, tall: int, before: str, behind: str, storing: Storing) -> list[str]:
+    """The loop over tiles of `tall` rows of weights: all those of a multiplication of one stretch, of which the last overlaps the one before;
+    whole ones ("many") and the remaining rows one by one ("few") if sums of stretches are added to stored ones."""
+    p = f"%{label}"
+    begin, end = ("0", "%many.end") if label == "many" else ("%many.end", "%m")
+    sums = [(i, v) for i in range(tall) for v in range(panel.wide)]
+    lines = [
+        f"{label}:",
+        f"{p}.i = phi i64 [ {begin}, %{before} ], [ {p}.i.next, %{label}.store ]",
+        f"{p}.last = sub i64 {end}, {tall}",
+        f"{p}.row = call i64 @llvm.umin.i64(i64 {p}.i, i64 {p}.last)",
+    ]
+    for i in range(tall):
+        lines += [
+            f"{p}.row{i} = add i64 {p}.row, {i}",
+            f"{p}.left{i}.at = mul i64 {p}.row{i}, %weights.row",
+            f"{p}.left{i} = getelementptr float, ptr %left, i64 {p}.left{i}.at",
+        ]
+    lines += [
+        f"br label %{label}.along",
+        f"{label}.along:",
+        f"{p}.p = phi i64 [ 0, %{label} ], [ {p}.p.next, %{label}.along ]",
+        *(
+            f"{p}.sum{i}.{v} = phi {VECTOR} [ zeroinitializer, %{label} ], [ {p}.next{i}.{v}, %{label}.along ]"
+            for i, v in sums
+        ),
+        f"{p}.term.entry = getelementptr i64, ptr %term.offsets, i64 {p}.p",
+        f"{p}.term = load i64, ptr {p}.term.entry",
+        f"{p}.b.first = mul i64 {p}.p, {panel.width}",
+        f"{p}.b.at = getelementptr float, ptr %panel, i64 {p}.b.first",
+    ]
+    for v in range(panel.wide):
+        lines += [
+            f"{p}.b{v}.at = getelementptr float, ptr {p}.b.at, i64 {LANES * v}",
+            f"{p}.b{v} = load {VECTOR}, ptr {p}.b{v}.at, align 64",
+        ]
+    for i in range(tall):
+        lines += [
+            f"{p}.a{i}.at = getelementptr float, ptr {p}.left{i}, i64 {p}.term",
+            f"{p}.a{i} = load float, ptr {p}.a{i}.at",
+            f"{p}.a{i}.one = insertelement {VECTOR} poison, float {p}.a{i}, i32 0",
+            f"{p}.a{i}.all = shufflevector {VECTOR} {p}.a{i}.one, {VECTOR} poison, <{LANES} x i32> zeroinitializer",
+        ]
+        for v in range(panel.wide):
+            operands = f"{VECTOR} {p}.a{i}.all, {VECTOR} {p}.b{v}, {VECTOR} {p}.sum{i}.{v}"
+            lines.append(f"{p}.next{i}.{v} = call {VECTOR} @llvm.fma.v{LANES}f32({operands})")
+    lines += [
+        f"{p}.p.next = add i64 {p}.p, 1",
+        f"{p}.p.more = icmp slt i64 {p}.p.next, %length",
+        f"br i1 {p}.p.more, label %{label}.along, label %{label}.store",
+        f"{label}.store:",
+        f"{p}.places = getelementptr i32, ptr %places, i64 %j",
+    ]
+    for v in range(panel.wide):
+        lines += [
+            f"{p}.places{v}.at = getelementptr i32, ptr {p}.places, i64 {LANES * v}",
+            f"{p}.places{v} = load {INDICES}, ptr {p}.places{v}.at, align 4",
+            f"{p}.some{v} = icmp sge {INDICES} {p}.places{v}, zeroinitializer",
+            f"{p}.again{v} = select i1 %is.first, {MASK} zeroinitializer, {MASK} {p}.some{v}",
+            f"{p}.place{v}.short = extractelement {INDICES} {p}.places{v}, i32 0",
+            f"{p}.place{v} = sext i32 {p}.place{v}.short to i64",
+        ]
+        if storing == "compress":
+            lines += [
+                f"{p}.vector{v} = add i64 %vector, {v}",
+                f"{p}.bits{v}.at = getelementptr i16, ptr %masks, i64 {p}.vector{v}",
+                f"{p}.bits{v} = load i16, ptr {p}.bits{v}.at",
+                f"{p}.mask{v} = bitcast i16 {p}.bits{v} to {MASK}",
+            ]
+    for i in range(tall):
+        lines += [
+            f"{p}.out{i}.at = mul i64 {p}.row{i}, %result.row",
+            f"{p}.out{i} = getelementptr float, ptr %there, i64 {p}.out{i}.at",
+        ]
+        for v in range(panel.wide):
+            lines += _stored(f"{p}.out{i}.{v}", f"{p}.out{i}", f"{p}.next{i}.{v}", p, v, storing)
+    return [
+        *lines,
+        f"{p}.i.next = add i64 {p}.i, {tall}",
+        f"{p}.i.more = icmp slt i64 {p}.i.next, {end}",
+        f"br i1 {p}.i.more, label %{label}, label %{behind}",
+    ]
+
+
+def _stored(name: str, row: str, value: str, p: str, v: int, storing: Storing) -> list[str]:
+    """Store a vector of a row of the result, or add it to what earlier stretches have stored."""
+    vector = f"v{LANES}f32"
+    if storing == "scatter":
+        pointer, to = POINTERS, f"getelementptr float, ptr {row}, {INDICES} {p}.places{v}"
+        load, store = f"gather.{vector}.v{LANES}p0", f"scatter.{vector}.v{LANES}p0"
+    else:
+        pointer, to = "ptr", f"getelementptr float, ptr {row}, i64 {p}.place{v}"
+        load, store = f"load.{vector}.p0", f"store.{vector}.p0"
+    lines = [f"{name}.to = {to}"]
+    if storing == "compress":
+        lines.append(
+            f"{name} = call {VECTOR} @llvm.experimental.vector.compress.{vector}({VECTOR} {value}, {MASK} {p}.mask{v}, {VECTOR} poison)"
+        )
+        value = name
+    return [
+        *lines,
+        f"{name}.before = call {VECTOR} @llvm.masked.{load}({pointer} {name}.to, i32 4, {MASK} {p}.again{v}, {VECTOR} zeroinitializer)",
+        f"{name}.both = fadd {VECTOR} {value}, {name}.before",
+        f"{name}.total = select i1 %is.first, {VECTOR} {value}, {VECTOR} {name}.both",
+        f"call void @llvm.masked.{store}({VECTOR} {name}.total, {pointer} {name}.to, i32 4, {MASK} {p}.some{v})",
+    ]

@@ -14,6 +14,7 @@ is transposed, `packs` is 1 if the left operand is packed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .registers import LANES, LARGE, Tile
@@ -192,24 +193,31 @@ def _turn(panel: Panel) -> list[str]:
                 *_load(name, "%right", f"{name}.at"),
             ]
             rows.append(name)
-        step = 1
-        while step < LANES:
-            turned = list(rows)
-            for i in range(LANES):
-                if i & step:
-                    continue
-                a, b = rows[i], rows[i + step]
-                low = [lane if not lane & step else LANES + lane - step for lane in range(LANES)]
-                high = [lane + step if not lane & step else LANES + lane for lane in range(LANES)]
-                for row, order in ((i, low), (i + step, high)):
-                    turned[row] = f"%t{v}.{row}.by{step}"
-                    mask = f"<{LANES} x i32> <{', '.join(f'i32 {o}' for o in order)}>"
-                    lines.append(f"{turned[row]} = shufflevector {VECTOR} {a}, {VECTOR} {b}, {mask}")
-            rows, step = turned, 2 * step
+        shuffles, rows = transposed(rows, f"%t{v}")
+        lines += shuffles
         for q, row in enumerate(rows):
             lines.append(f"%t{v}.{q}.to = add i64 %t.to, {q * panel.width + LANES * v}")
             lines += _store(row, "%panel", f"%t{v}.{q}.to", f"%t{v}.{q}.place")
     return [*lines, *_again("%t.next", "%t.at", LANES, "%length", "turn", "blocks")]
+
+
+def transposed(rows: Sequence[str], prefix: str) -> tuple[list[str], list[str]]:
+    """Transpose LANES vectors of LANES elements: the shuffles, and the names of the results, which begin with the prefix."""
+    lines, rows, step = [], list(rows), 1
+    while step < LANES:
+        turned = list(rows)
+        for i in range(LANES):
+            if i & step:
+                continue
+            a, b = rows[i], rows[i + step]
+            low = [lane if not lane & step else LANES + lane - step for lane in range(LANES)]
+            high = [lane + step if not lane & step else LANES + lane for lane in range(LANES)]
+            for row, order in ((i, low), (i + step, high)):
+                turned[row] = f"{prefix}.{row}.by{step}"
+                mask = f"<{LANES} x i32> <{', '.join(f'i32 {o}' for o in order)}>"
+                lines.append(f"{turned[row]} = shufflevector {VECTOR} {a}, {VECTOR} {b}, {mask}")
+        rows, step = turned, 2 * step
+    return lines, rows
 
 
 def _blocks(panel: Panel) -> list[str]:
