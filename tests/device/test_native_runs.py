@@ -250,3 +250,55 @@ def test_programs_do_not_keep_memory_that_was_exchanged(runs: Callable[[str], No
     assert weak() is None
     assert_same_bits(small(), first, "after the exchange")
     assert_same_bits(small(), first, "again")
+
+
+def _step_of(model: Any) -> Callable[[], None]:
+    """A compiled step of Adam, whose program is native from its first run on."""
+    optimizer = sg.optim.Adam(model.parameters(), lr=0.01)
+    x = sg.tensor(np.random.default_rng(0).normal(size=(8, 40)), dtype=sg.float32)
+
+    def train() -> None:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    return sg.compile(train)
+
+
+def _array(parameter: Any) -> np.ndarray:
+    return parameter._node.storage.handle
+
+
+def test_parameters_are_written_to_the_arrays_that_they_had_before(runs: Callable[[str], None]) -> None:
+    runs("compiled")
+    model = sg.nn.Linear(40, 40)
+    step = _step_of(model)
+    places = []
+    for _ in range(12):
+        step()
+        places.append(_array(model.weight).ctypes.data)
+    assert len({*places[4:]}) == 2
+
+
+def _references_are_kept() -> bool:
+    """Whether arrays, and views of them, keep their values while a model goes on training."""
+    sg.manual_seed(0)
+    model = sg.nn.Linear(40, 40)
+    step = _step_of(model)
+    held: list[tuple[Any, np.ndarray]] = []
+    for k in range(16):
+        step()
+        array = _array(model.weight)
+        value: Any = (array, array[::2], array.view(np.int32), model.weight.detach().numpy())[k % 4]
+        held.append((value, np.array(value)))
+        del array, value
+    return all(np.array_equal(np.asarray(now), then) for now, then in held)
+
+
+def test_an_array_that_anyone_refers_to_is_not_written(
+    runs: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs("compiled")
+    assert _references_are_kept()
+    monkeypatch.setattr(native_cpu.cpython, "references", lambda thing: 0)
+    assert not _references_are_kept(), "the planted fault is seen"

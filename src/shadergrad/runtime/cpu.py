@@ -190,8 +190,24 @@ class NativeProgram(CpuProgram):
                 found = self._native.run(given, self._teller(self._native.steps.rows) if timing.listeners else None)
             except MemoryError as error:
                 raise OutOfMemoryError(f"the host has no memory for {plan!r}: {error}.") from error
-        arrays = dict(zip(plan.outputs, found, strict=True))
-        return self._give_all(arrays, dict(zip(plan.inputs, inputs, strict=True)), into)
+        arrays, by_row = dict(zip(plan.outputs, found, strict=True)), dict(zip(plan.inputs, inputs, strict=True))
+        del given, found  # references to what is replaced
+        replaced = self._replaced(self._native.steps.outputs, by_row, into)
+        given_back = self._give_all(arrays, by_row, into)
+        self._native.keep(replaced)
+        return given_back
+
+    def _replaced(
+        self, rows: Sequence[int], by_row: dict[int, Storage], into: Sequence[Storage | None] | None
+    ) -> dict[int, np.ndarray]:
+        """By the native program's row of an output, the array that it is about to replace."""
+        found = {}
+        for k, (row, output) in enumerate(zip(rows, self.plan.outputs, strict=True)):
+            aliased = self.plan.buffers[output].aliases
+            storage = by_row[aliased] if aliased is not None else into[k] if into else None
+            if storage is not None and storage.handle is not None:
+                found[row] = storage.handle
+        return found
 
     def _teller(self, rows: Sequence[Row]) -> Callable[[NativeStep, float, float], None]:
         """A callback that reports the time of each step of a run to listeners."""

@@ -5,7 +5,8 @@ Consecutive kernels and matrix multiplications form a stretch, which one foreign
 operations that have no native form.
 
 Intermediate arrays are placed in one block of memory, which all programs of the process share, because only one runs at a time. A memory planner places them
-by their live ranges when the program is loaded. Outputs are new arrays, because the old ones may still be referenced.
+by their live ranges when the program is loaded. Outputs are new arrays, because the old ones may still be referenced, or arrays that the program's last
+run has replaced, if nobody refers to them: the memory of new ones is cleared by the system, page by page, which takes as long as a small network's step.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from .. import cpython
 from ..compile.native.program import Step, Steps
 from ..compile.native.regions import Hosted
 from ..compile.native.slots import ALIGNMENT, slots_of
@@ -95,6 +97,7 @@ class Native:
         self._offsets, self._bytes = slots_of(steps, {*self._in_slots()})
         self._tables(steps)
         self._operands_of(steps)
+        self._replaced: dict[int, np.ndarray] = {}
         self.forget()
 
     # -- where arrays lie
@@ -150,7 +153,7 @@ class Native:
         seen = {r for k, s in enumerate(steps.steps) if self._is_hosted(k) for r in (*s.reads, *s.writes)}
         self._seen = [row for row in self._offsets if row in seen]  # rows that the interpreter reads or writes
         made = {r for s in steps.steps if s.hosted is None or is_written_in_place(s.hosted) for r in s.writes}
-        self._made = [row for row in dict.fromkeys(steps.outputs) if row in made]  # outputs that are written in place
+        self._made = {row: None for row in steps.outputs if row in made}  # outputs that are written in place
         self._list_kernels(steps, starts)
 
     def _list_kernels(self, steps: Steps, starts: list[int]) -> None:
@@ -198,6 +201,20 @@ class Native:
 
     # -- a run
 
+    def keep(self, replaced: dict[int, np.ndarray]) -> None:
+        """Keep arrays that outputs, by row, have just replaced, for the next run."""
+        self._replaced = {row: array for row, array in replaced.items() if row in self._made}
+
+    def _array_for(self, row: int) -> np.ndarray:
+        """An array for an output: one that was replaced, if only this program refers to it."""
+        spec = self.steps.rows[row]
+        if row in self._replaced:
+            only_here = cpython.references(self._replaced[row]) <= 1 + cpython.ASKING
+            array = self._replaced.pop(row)
+            if only_here and array.base is None and array.shape == spec.shape and array.dtype == spec.dtype.numpy:
+                return array
+        return np.empty(spec.shape, spec.dtype.numpy)
+
     def forget(self) -> None:
         """The memory that was shared goes: let go of what is seen of it."""
         self._in_memory: dict[int, np.ndarray] = {}  # rows
@@ -230,7 +247,7 @@ class Native:
             arrays: list[Any] = [None] * len(steps.rows)
             arrays[: steps.inputs] = inputs
             for row in self._made:
-                arrays[row] = np.empty(steps.rows[row].shape, steps.rows[row].dtype.numpy)
+                arrays[row] = self._array_for(row)
             base = _address(shared)
             there, operands = self._look(shared)
             for row, array in there.items():
