@@ -28,6 +28,7 @@ from . import plans, wasm_step
 from .errors import WebError
 from .javascript_step import render
 from .javascript_work import work
+from .join import joined
 from .playground import PLAYGROUND
 from .preview import PREVIEW, preview
 from .state_file import Key, state_bytes
@@ -221,11 +222,12 @@ def _copy_site(site: Path, page: str) -> None:
     others = {name for other, names in PAGES.items() if other != page for name in names} | ELSEWHERE
     with resources.as_file(resources.files(__name__.rpartition(".")[0]) / "site") as folder:
         for path in folder.iterdir():
-            if path.name in others:
+            if path.name in others or path.is_dir():
                 continue
             if path.suffix == ".js":
-                text = path.read_text(encoding="utf-8")
-                short = _public(text) if path.name == API else _COMMENTS.sub("", text)
+                short = (
+                    _public(joined(path)) if path.name == API else _COMMENTS.sub("", path.read_text(encoding="utf-8"))
+                )
                 (site / path.name).write_text(short, encoding="utf-8")
             else:
                 shutil.copyfile(path, site / path.name)
