@@ -28,7 +28,7 @@ new MutationObserver(() => window.verdicts.push(document.querySelector('.answer'
 PLOTS = """onmessage = ({data}) => {
   if (data.load) postMessage({ready: {jspi: true, version: ''}});
   for (let k = 0; data.run && k < 3; k++) postMessage({plot: {loss: 12345.6 / (k + 1), rate: 0.5, gone: null}});
-  if (data.run) postMessage({done: ''});
+  if (data.run) postMessage({done: data.run === 'fails' ? 'Error' : ''});
 };"""
 
 
@@ -161,7 +161,7 @@ def test_a_page_without_its_worker_says_so(visit: Any, tmp_path: Path) -> None:
     line_site(tmp_path)
     (tmp_path / "batches.js").unlink()
     page = opened(visit, tmp_path, refused=NOT_FOUND)
-    assert said(page, "worker").startswith("The page's worker does not run")
+    assert said(page, "worker").startswith("worker.js, or a file that it imports, cannot be loaded.")
     assert page.locator("#status.error").count() == 1
 
 
@@ -237,5 +237,9 @@ def test_the_playgrounds_chart_has_a_scale_and_tells_numbers_apart(visit: Any, t
     legend = page.locator("#chart .legend span").all_inner_texts()
     assert legend == ["loss 4,115 after 3 points", "rate 0.5 after 3 points", "gone not finite after 3 points"]
     page.wait_for_function("() => ['0', 'step 0', 'step 10'].every((text) => texts.includes(text))")
+    assert page.locator("#status.error").count() == 0
+    page.fill("#program", "fails")
+    page.click("#run")
+    page.wait_for_selector("#status.error:has-text('The program failed')")
     page.click("#run")  # the curves of the program before are gone
     page.wait_for_selector("text=loss 4,115 after 3 points")

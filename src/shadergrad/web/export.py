@@ -203,12 +203,24 @@ def _public(module: str) -> str:
 
     def kept(found: re.Match[str]) -> str:
         after = module[found.end() :]
-        is_public = re.match(r"export |  (?:(?:static|async|get) )*[a-z]\w*(?: =|\()", after) and _class_of(
-            module[: found.start()]
-        )
+        is_public = re.match(
+            r"export |  (?!constructor)(?:(?:static|async|get) )*[a-z]\w*(?: =|\()", after
+        ) and _class_of(module[: found.start()])
         return found[0] if "@typedef" in found[0] or is_public or not found.start() else ""
 
-    return re.sub(r"^[ \t]*//[^\n]*\n", "", _BLOCKS.sub(kept, module), flags=re.MULTILINE)
+    short = re.sub(r"^[ \t]*//[^\n]*\n|(?<=[;{},()]) // [^\n]*", "", _BLOCKS.sub(kept, module), flags=re.MULTILINE)
+    return re.sub(r"\n{3,}", "\n\n", _without_unused_types(short))
+
+
+def _without_unused_types(module: str) -> str:
+    """A module without the types that no comment of it names."""
+    blocks = [found[0] for found in _BLOCKS.finditer(module)]
+    for block in blocks:
+        name = re.search(r"@typedef .*\} (\w+)", block)
+        others = (other for other in blocks if other is not block)
+        if name and not any(re.search(rf"\b{name[1]}\b", other) for other in others):
+            return _without_unused_types(module.replace(block, "", 1))
+    return module
 
 
 def _class_of(before: str) -> bool:

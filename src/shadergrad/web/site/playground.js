@@ -64,11 +64,11 @@ function begin() {
   worker = new Worker(new URL("python-worker.js", import.meta.url), { type: "module" });
   worker.onerror = (event) => fail(event.message || "the worker could not be loaded");
   worker.onmessage = ({ data }) => {
-    if (data.said !== undefined) status.textContent = data.said;
+    if (data.said !== undefined) say(data.said);
     if (data.ready) {
       const waits = data.ready.jspi ? "" : " This browser cannot suspend Python: read values by await x.item_async().";
       const gpu = "gpu" in navigator ? "" : " It has no WebGPU: use the cpu device.";
-      status.textContent = `Ready.${waits}${gpu}`;
+      say(`Ready.${waits}${gpu}`);
       run.disabled = false;
       document.body.dataset.ready = "";
     }
@@ -79,7 +79,7 @@ function begin() {
     if (data.done !== undefined) {
       if (data.done) show(data.done.trimEnd(), true);
       const seconds = ((performance.now() - started) / 1000).toFixed(1);
-      status.textContent = data.done ? "The program failed; its last line says why." : `Finished in ${seconds} s.`;
+      say(data.done ? "The program failed; its last line says why." : `Finished in ${seconds} s.`, Boolean(data.done));
       run.disabled = false;
       stop.disabled = true;
     }
@@ -87,8 +87,14 @@ function begin() {
   worker.postMessage({ load: { pyodide: shelf.pyodide, wheels: shelf.wheels, packages: shelf.packages } });
 }
 
+/** @param {string} text @param {boolean} [wrong] */
+function say(text, wrong = false) {
+  status.textContent = text;
+  status.classList.toggle("error", wrong);
+}
+
 function fail(/** @type {string} */ why) {
-  status.textContent = `Python could not be loaded: ${why}`;
+  say(`Python could not be loaded: ${why}`, true);
   run.disabled = true;
 }
 
@@ -102,7 +108,7 @@ function runProgram() {
   run.disabled = true;
   stop.disabled = false;
   started = performance.now();
-  status.textContent = "Running …";
+  say("Running …");
   worker.postMessage({ run: editor.value });
 }
 
@@ -116,9 +122,9 @@ byId("share").onclick = async () => {
   location.hash = `program=${await packed(editor.value)}`;
   try {
     await navigator.clipboard.writeText(location.href);
-    status.textContent = "The link with this program is on the clipboard.";
+    say("The link with this program is on the clipboard.");
   } catch {
-    status.textContent = "The address of this page now holds the program.";
+    say("The address of this page now holds the program.");
   }
 };
 example.onchange = () => {
@@ -144,7 +150,7 @@ const shared = new URLSearchParams(location.hash.slice(1)).get("program");
 try {
   editor.value = shared ? await unpacked(shared) : Object.values(shelf.examples)[0];
 } catch {
-  status.textContent = "The program in the address is damaged.";
+  show("The program in the address is damaged.", true);
   editor.value = Object.values(shelf.examples)[0];
 }
 begin();

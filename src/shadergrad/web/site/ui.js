@@ -36,7 +36,7 @@ export class Remote {
     });
     // it tells of what goes wrong in a call itself: here its script, or a module of it, is missing
     this.worker.addEventListener("error", ({ message }) => {
-      this.broken = new Error(`The page's worker does not run${message ? `: ${message}` : ": worker.js, or a file that it imports, cannot be loaded"}. Reload, or export again.`);
+      this.broken = new Error(message || "worker.js, or a file that it imports, cannot be loaded. Reload, or export again.");
       for (const { reject } of this.waiting.values()) reject(this.broken);
       this.waiting.clear();
     });
