@@ -27,7 +27,8 @@ new MutationObserver(() => window.verdicts.push(document.querySelector('.answer'
   .observe(document, {childList: true, subtree: true, characterData: true});"""
 PLOTS = """onmessage = ({data}) => {
   if (data.load) postMessage({ready: {jspi: true, version: ''}});
-  for (let k = 0; data.run && k < 3; k++) postMessage({plot: {loss: 12345.6 / (k + 1), rate: 0.5, gone: null}});
+  if (data.run === 'one curve') postMessage({plot: {loss: 1}});
+  else for (let k = 0; data.run && k < 3; k++) postMessage({plot: {loss: 12345.6 / (k + 1), rate: 0.5, gone: null}});
   if (data.run) postMessage({done: data.run === 'fails' ? 'Error' : ''});
 };"""
 
@@ -238,6 +239,9 @@ def test_the_playgrounds_chart_has_a_scale_and_tells_numbers_apart(visit: Any, t
     assert legend == ["loss 4,115 after 3 points", "rate 0.5 after 3 points", "gone not finite after 3 points"]
     page.wait_for_function("() => ['0', 'step 0', 'step 10'].every((text) => texts.includes(text))")
     assert page.locator("#status.error").count() == 0
+    page.fill("#program", "one curve")
+    page.click("#run")
+    page.wait_for_function("() => document.querySelector('#chart .legend').textContent === 'loss 1 after 1 point'")
     page.fill("#program", "fails")
     page.click("#run")
     page.wait_for_selector("#status.error:has-text('The program failed')")

@@ -43,6 +43,3 @@ def joined(module: Path) -> str:
         own = _EXPORTED.sub(lambda found: found[0] if found[1] in public else "", _TYPE.sub("", own))
         parts.append(re.sub(r"\n{3,}", "\n\n", own).strip() + "\n")
     return "\n".join(parts)
-
-
-__all__ = ["joined"]

@@ -54,7 +54,8 @@ function plot(values) {
     entry.textContent = text;
     entry.style.setProperty("--colour", `var(${chart.curves.get(name)?.colour ?? "--soft"})`);
   }
-  if (chart.legend.childElementCount !== entries.size) chart.legend.replaceChildren(...entries.values());
+  const isShown = [...entries.values()].every((entry) => entry.isConnected); // the chart has put a name there of its own
+  if (!isShown || chart.legend.childElementCount !== entries.size) chart.legend.replaceChildren(...entries.values());
   chart.element.hidden = false;
 }
 
