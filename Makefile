@@ -80,7 +80,7 @@ types: $(VENV)/.stamp-dev  ## pyright over src, tests, scripts, benchmarks and e
 
 javascript:  ## types and size of what pages run, by npm's typescript and esbuild
 	npx --yes --package typescript@7 tsc --project tests/web/tsconfig.json
-	@size=$$(npx --yes esbuild@0.28 src/shadergrad/web/site/runtime.js --minify --format=esm | wc -c); \
+	@size=$$(npx --yes esbuild@0.28 src/shadergrad/web/site/runtime.js --bundle --minify --format=esm | wc -c); \
 	echo "runtime.js: $$size bytes minified, of 20000"; test $$size -le 20000
 
 npm: $(BIN)/python  ## the npm package of what pages run, with types: build/npm and its archive; publishes nothing

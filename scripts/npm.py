@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,7 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "src" / "shadergrad" / "web" / "site"
 MODULES = ("runtime.js", "cpu.js")
+JOINED = "runtime.js"
 TYPESCRIPT = "typescript@7"
+joined = runpy.run_path(str(SITE.parent / "join.py"))["joined"]
 
 
 def version() -> str:
@@ -34,7 +37,8 @@ def build(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name in MODULES:
-        shutil.copyfile(SITE / name, folder / name)
+        text = (SITE / name).read_text(encoding="utf-8")
+        (folder / name).write_text(joined(SITE / name) if name == JOINED else text, encoding="utf-8")
     for name in ("README.md", "LICENSE"):
         shutil.copyfile((ROOT if name == "LICENSE" else ROOT / "npm") / name, folder / name)
     ignored = shutil.ignore_patterns("step", "node_modules", "package-lock.json")

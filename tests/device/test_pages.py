@@ -19,6 +19,7 @@ from shadergrad import cli
 from shadergrad.cli.app import app
 from shadergrad.errors import ShadergradError
 from shadergrad.logic.circuit import from_json
+from shadergrad.web.join import joined
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [
@@ -120,7 +121,7 @@ def test_the_circuit_on_a_page_is_one() -> None:
 
 def test_what_the_browsers_page_calls_is_in_its_runtime() -> None:
     (text,) = [text for kind, text in BLOCK.findall(text_of("browser.md")) if kind == "js"]
-    runtime = (ROOT / "src" / "shadergrad" / "web" / "site" / "runtime.js").read_text()
+    runtime = joined(ROOT / "src" / "shadergrad" / "web" / "site" / "runtime.js")
     called = set(re.findall(r"(?:step|Program)\.(\w+)\(", text))
     assert called >= {"load", "run", "write", "read", "saveState"}
     assert all(re.search(rf"\b{name}\(", runtime) for name in called)

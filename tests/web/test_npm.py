@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from shadergrad.web.join import joined
+
 ROOT = Path(__file__).parents[2]
 WITHOUT_A_GPU = "Object.defineProperty(Navigator.prototype, 'gpu', {get: () => undefined})"
 USE = """import { CpuProgram } from "shadergrad-runtime/cpu";
@@ -79,7 +81,7 @@ def test_the_package_is_of_the_librarys_version_and_names_no_host(tmp_path: Path
 
 def test_the_readme_names_what_the_module_has() -> None:
     text = (ROOT / "npm" / "README.md").read_text()
-    source = (ROOT / "src" / "shadergrad" / "web" / "site" / "runtime.js").read_text()
+    source = joined(ROOT / "src" / "shadergrad" / "web" / "site" / "runtime.js")
     methods = set(re.findall(r"`program\.(\w+)\(", text))
     assert len(methods) >= 4
     assert all(re.search(rf"^  (?:async )?{name}\(", source, re.M) for name in methods), methods

@@ -308,7 +308,7 @@ def test_the_page_of_any_step_until_it_finishes(visit: Any, tmp_path: Path) -> N
     wait_for_steps(page, 1)
     loss = figure(page, "loss")
     page.click("button:text-is('Run')")
-    page.wait_for_selector("text=random x, with the weights of this moment")
+    page.wait_for_selector("text=random x, with the weights after 1 step.")
     assert "(2, 3)" in page.inner_text("section:has(button:text-is('Run'))")
     page.click("button:text-is('Start')")
     page.wait_for_function(

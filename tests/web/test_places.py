@@ -98,7 +98,7 @@ def test_a_page_stays_on_the_cpu_where_it_is_faster_and_says_so(visit: Any, tmp_
     assert figure(page, "runs on") == "CPU: one thread"
     wait_for_steps(page, int(figure(page, "steps").replace(",", "")) + 50)
     page.click("button:text-is('Run')")
-    page.wait_for_selector("text=with the weights of this moment")
+    page.wait_for_selector("text=/with the weights after [\\d,]+ step/")
 
 
 def test_a_visitor_may_ask_for_a_place_by_the_address(visit: Any, tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_a_page_without_a_gpu_trains_on_the_cpu_and_says_so(visit: Any, tmp_path
     page.click("text=Pause")
     page.wait_for_function("() => document.querySelector('button.main').textContent === 'Start'")
     page.click("button:text-is('Run')")
-    page.wait_for_selector("text=with the weights of this moment")
+    page.wait_for_selector("text=/with the weights after [\\d,]+ step/")
     with page.expect_download() as waiting:
         page.click("text=Download state")
     waiting.value.save_as(tmp_path / "later.safetensors")

@@ -28,6 +28,7 @@ from . import plans, wasm_step
 from .errors import WebError
 from .javascript_step import render
 from .javascript_work import work
+from .join import joined
 from .playground import PLAYGROUND
 from .preview import PREVIEW, preview
 from .state_file import Key, state_bytes
@@ -202,12 +203,24 @@ def _public(module: str) -> str:
 
     def kept(found: re.Match[str]) -> str:
         after = module[found.end() :]
-        is_public = re.match(r"export |  (?:(?:static|async|get) )*[a-z]\w*(?: =|\()", after) and _class_of(
-            module[: found.start()]
-        )
+        is_public = re.match(
+            r"export |  (?!constructor)(?:(?:static|async|get) )*[a-z]\w*(?: =|\()", after
+        ) and _class_of(module[: found.start()])
         return found[0] if "@typedef" in found[0] or is_public or not found.start() else ""
 
-    return re.sub(r"^[ \t]*//[^\n]*\n", "", _BLOCKS.sub(kept, module), flags=re.MULTILINE)
+    short = re.sub(r"^[ \t]*//[^\n]*\n|(?<=[;{},()]) // [^\n]*", "", _BLOCKS.sub(kept, module), flags=re.MULTILINE)
+    return re.sub(r"\n{3,}", "\n\n", _without_unused_types(short))
+
+
+def _without_unused_types(module: str) -> str:
+    """A module without the types that no comment of it names."""
+    blocks = [found[0] for found in _BLOCKS.finditer(module)]
+    for block in blocks:
+        name = re.search(r"@typedef .*\} (\w+)", block)
+        others = (other for other in blocks if other is not block)
+        if name and not any(re.search(rf"\b{name[1]}\b", other) for other in others):
+            return _without_unused_types(module.replace(block, "", 1))
+    return module
 
 
 def _class_of(before: str) -> bool:
@@ -221,11 +234,12 @@ def _copy_site(site: Path, page: str) -> None:
     others = {name for other, names in PAGES.items() if other != page for name in names} | ELSEWHERE
     with resources.as_file(resources.files(__name__.rpartition(".")[0]) / "site") as folder:
         for path in folder.iterdir():
-            if path.name in others:
+            if path.name in others or path.is_dir():
                 continue
             if path.suffix == ".js":
-                text = path.read_text(encoding="utf-8")
-                short = _public(text) if path.name == API else _COMMENTS.sub("", text)
+                short = (
+                    _public(joined(path)) if path.name == API else _COMMENTS.sub("", path.read_text(encoding="utf-8"))
+                )
                 (site / path.name).write_text(short, encoding="utf-8")
             else:
                 shutil.copyfile(path, site / path.name)

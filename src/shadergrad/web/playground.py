@@ -46,7 +46,7 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
         shutil.copytree(pyodide, site / "pyodide", dirs_exist_ok=True, copy_function=shutil.copyfile)
         address = "pyodide/"
     here = resources.files("shadergrad.web")
-    for name in ("style.css", *SCRIPTS):
+    for name in ("style.css", "ui.js", *SCRIPTS):
         (site / name).write_bytes((here / "site" / name).read_bytes())
     (site / "index.html").write_bytes((here / "site" / "playground.html").read_bytes())
     (site / "python-gpu.js").write_bytes((resources.files("shadergrad.runtime") / "page.js").read_bytes())

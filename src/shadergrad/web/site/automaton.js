@@ -80,7 +80,8 @@ class Circuit {
     this.settings = page.settings;
     this.worker = new Worker(new URL("circuit-worker.js", import.meta.url), { type: "module" });
     this.worker.addEventListener("message", ({ data }) => this.told(data));
-    this.canvas = h("canvas", { class: "pixels pad", tabindex: "0", role: "img", "aria-label": "The board. Draw on it, with the arrow keys too, to damage it.", style: "max-width: 36rem" });
+    // a board without cells would be a large black square
+    this.canvas = h("canvas", { hidden: true, class: "pixels pad", tabindex: "0", role: "img", "aria-label": "The board. Draw on it, with the arrow keys too, to damage it.", style: "max-width: 36rem" });
     this.caption = h("p", { class: "legend", role: "status" }, "Harden the automaton, then draw on the board and watch it heal.");
     this.size = h("select", { "aria-label": "cells" }, ...SIZES.map((n) => h("option", { value: n }, `${n} x ${n} cells`)));
     this.size.value = wish("cells", "64");
@@ -130,16 +131,18 @@ class Circuit {
 
   async harden() {
     this.caption.textContent = "Hardening, when the training step under way is done …";
-    /** @type {Float32Array[]} */
-    const parts = await this.remote.call("readAll", this.settings.logits);
+    /** @type {[{steps: number}, Float32Array[]]} */
+    const [{ steps }, parts] = await Promise.all([this.remote.call("info"), this.remote.call("readAll", this.settings.logits)]);
     const logits = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
     parts.reduce((at, part) => (logits.set(part, at), at + part.length), 0);
+    this.hardened = steps;
     this.worker.postMessage({ call: "harden", logits, height: this.side, width: this.side });
     for (const button of [this.start, this.again, ...this.saves]) button.disabled = false;
     if (!this.running) this.toggle();
   }
 
   /** @type {any} */ shown = null;
+  /** Steps of training before the circuit was made. */ hardened = 0;
   running = false;
   toggle() {
     this.running = !this.running;
@@ -156,6 +159,7 @@ class Circuit {
     if (message.pixels) {
       const { pixels, height, width, steps, frames } = message;
       if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
+      this.canvas.hidden = false;
       this.canvas.getContext("2d").putImageData(new ImageData(pixels, width, height), 0, 0);
       const hint = this.shown?.gates === 0 ? " The circuit has no gates: every output is constant or an input. Train longer, then harden again." : "";
       this.caption.textContent = `step ${steps.toLocaleString("en")}, ${frames} a second.${hint}`;
@@ -181,6 +185,7 @@ class Circuit {
       c.fillStyle = colour("--ink");
       c.fillText(`${count}`, 106 + ((width - 150) * count) / most, 22 * k + 16);
     });
-    this.counts.textContent = `${gates.toLocaleString("en")} gates of ${all.toLocaleString("en")}: the others pass a bit on, or nothing reads them.`;
+    const after = `${this.hardened.toLocaleString("en")} ${this.hardened === 1 ? "step" : "steps"}`;
+    this.counts.textContent = `Hardened after ${after} of training: ${gates.toLocaleString("en")} gates of ${all.toLocaleString("en")}. The others pass a bit on, or nothing reads them.`;
   }
 }

@@ -12,7 +12,7 @@ export async function start(remote, page, info, main) {
     CPU: { losses: [], panel: new Side("On this CPU", "one thread", "plain JavaScript on typed arrays, a loop a node") },
   };
   const verdict = h("p", { class: "answer", role: "status" }, "–");
-  const again = h("button", { class: "main", onclick: () => trying(run) }, "Run again");
+  const again = h("button", { class: "main", onclick: () => trying(run) }, "Run");
   /** @type {Worker | null} */ let worker = null;
 
   /** @param {string} name @param {{rows: Record<string, number>[], perSecond: number}} progress */
@@ -23,6 +23,10 @@ export async function start(remote, page, info, main) {
       chart.add(name, losses.length, losses[losses.length - 1]);
     }
     if (rows.length) panel.show(losses.length, losses[losses.length - 1], perSecond);
+  };
+
+  /** When both are done: a browser compiles JavaScript while it runs, so its first steps say nothing of the others. */
+  const judge = () => {
     const [a, b] = [sides.GPU, sides.CPU];
     const common = Math.min(a.losses.length, b.losses.length);
     let most = 0;
@@ -32,16 +36,31 @@ export async function start(remote, page, info, main) {
     if (common && Number.isFinite(ratio))
       verdict.textContent =
         (ratio >= 1 ? `The GPU is ${short(ratio, 2)} times as fast.` : `The CPU is ${short(1 / ratio, 2)} times as fast.`) +
-        ` Their losses differ by ${most.toExponential(0)} at most over ${common} steps.`;
+        ` Their losses differ by ${short(most, 1)} at most over ${common} steps.`;
   };
   remote.on("progress", (progress) => show("GPU", progress));
 
   /** One after the other, so that neither slows the other. */
   async function run() {
     again.disabled = true;
+    try {
+      await train();
+      judge();
+      say("");
+    } finally {
+      again.disabled = false;
+      again.textContent = "Run again";
+    }
+  }
+
+  async function train() {
     worker?.terminate();
     chart.clear();
-    for (const side of Object.values(sides)) side.losses.length = 0;
+    verdict.textContent = "–";
+    for (const side of Object.values(sides)) {
+      side.losses.length = 0;
+      side.panel.clear();
+    }
     if (!info.noGpu) {
       await remote.call("reset");
       say("The GPU trains …");
@@ -52,12 +71,10 @@ export async function start(remote, page, info, main) {
     await new Promise((resolve, reject) => {
       const cpu = /** @type {Worker} */ (worker);
       cpu.onerror = (event) => reject(new Error(event.message));
-      cpu.onmessage = ({ data }) => (data.done ? resolve(null) : show("CPU", data));
+      cpu.onmessage = ({ data }) => (data.error ? reject(new Error(data.error)) : data.done ? resolve(null) : show("CPU", data));
       const base = new URL(".", location.href).href;
-      cpu.postMessage({ call: "train", base, parts: info.arguments, whole: Boolean(page.settings.whole_batches), steps });
+      cpu.postMessage({ call: "train", base, parts: info.arguments, whole: Boolean(page.settings.whole_batches), steps, data: page.data });
     });
-    say("");
-    again.disabled = false;
   }
 
   main.classList.add("halves");
@@ -83,6 +100,11 @@ class Side {
       h("p", { class: "legend" }, `${name}: ${how}`),
       h("dl", {}, ...this.figures.map(({ text, shown }) => h("div", {}, h("dt", {}, text), shown))),
     );
+  }
+
+  clear() {
+    this.speed = NaN;
+    for (const { shown } of this.figures) shown.textContent = "–";
   }
 
   /** @param {number} steps @param {number} loss @param {number} perSecond */

@@ -5,13 +5,17 @@ import { readTensors } from "./runtime.js";
 
 let running = false;
 
-addEventListener("message", async ({ data: message }) => {
+addEventListener("message", ({ data: message }) => {
   if (message.call === "pause") running = false;
-  if (message.call !== "train") return;
+  if (message.call === "train") train(message).catch((error) => postMessage({ error: error.message }));
+});
+
+/** @param {any} message */
+async function train(message) {
   const { base, parts, whole } = message;
   const [step, state, data] = await Promise.all([
     import(new URL("step.cpu.js", base).href),
-    ...["state.safetensors", "data.safetensors"].map(async (name) => readTensors(await (await fetch(new URL(name, base))).arrayBuffer())),
+    ...["state.safetensors", message.data].map(async (name) => (name ? readTensors(await (await fetch(new URL(name, base))).arrayBuffer()) : new Map())),
   ]);
   const batches = new Batches(parts, data, whole);
   const program = step.load(state);
@@ -30,4 +34,4 @@ addEventListener("message", async ({ data: message }) => {
     [begun, count] = [performance.now(), 0];
   }
   postMessage({ done: true });
-});
+}

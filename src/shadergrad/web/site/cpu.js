@@ -53,6 +53,11 @@ class Memory {
   async download(wanted) {
     return wanted.map(([buffer, spec]) => viewOf(buffer, spec).slice());
   }
+
+  /** @param {any[]} held */
+  valuesOf(held) {
+    return this.download(held.map(({ buffer, spec }) => [buffer, spec]));
+  }
 }
 
 /** The numbers in a buffer. @param {Uint32Array} buffer @param {Spec} spec @returns {Numbers} */

@@ -1,6 +1,6 @@
 // The page of the digits: accuracy on the test images, a pad to draw on, the first layer's weights as they form.
 
-import { Training, colour, h, strokes } from "./ui.js";
+import { Training, colour, h, strokes, trying } from "./ui.js";
 
 const GRID = 32; // the data were drawn on 32 x 32, and counted in blocks of 4 x 4
 const CLASSES = 10;
@@ -26,13 +26,19 @@ export async function start(remote, page, info, main) {
     training.figures["test accuracy"].textContent = `${percent.toFixed(1)} %`;
     training.chart.add("test accuracy", steps, percent, "%");
   };
-  let looking = false;
+  /** @type {Promise<any> | null} */ let looking = null;
   let looked = 0;
-  training.changed = async () => {
-    if (looking || (training.running && performance.now() - looked < 400)) return;
-    looking = true;
-    await Promise.all([accuracy(), weights.draw(), pad.classify()]).finally(() => (looking = false));
-    looked = performance.now();
+  const look = () =>
+    (looking ??= Promise.all([accuracy(), weights.draw(), pad.classify()]).finally(() => {
+      looking = null;
+      looked = performance.now();
+    }));
+  training.changed = () => {
+    if (!looking && !(training.running && performance.now() - looked < 400)) trying(look);
+  };
+  training.settled = async () => {
+    await looking?.catch(() => {}); // of weights before the last ones
+    await look();
   };
   main.replaceChildren(training.element, pad.element, weights.element);
   pad.show(images.data.subarray(0, 64), labels.data[0]);

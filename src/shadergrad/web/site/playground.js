@@ -1,23 +1,26 @@
 // The playground: an editor, a Python in a worker, what it prints, and its curves. python.json names Pyodide and the wheels.
 
+import { Chart, h, short } from "./ui.js";
+
 const byId = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const run = /** @type {HTMLButtonElement} */ (byId("run"));
 const stop = /** @type {HTMLButtonElement} */ (byId("stop"));
 const editor = /** @type {HTMLTextAreaElement} */ (byId("program"));
 const example = /** @type {HTMLSelectElement} */ (byId("example"));
-const [status, output, chart, legend] = ["status", "output", "chart", "legend"].map(byId);
-const COLOURS = ["var(--first)", "var(--second)", "var(--good)", "var(--soft)"];
+const [status, output] = ["status", "output"].map(byId);
+const chart = new Chart("Curves");
 const MOST_LINES = 2000;
 
-/** The curves of a run, by name. @type {Map<string, number[]>} */
-const curves = new Map();
+/** Points of each curve, by name. @type {Map<string, number>} */
+const counts = new Map();
+/** What the legend says of it. @type {Map<string, HTMLElement>} */
+const entries = new Map();
 /** @type {Worker | null} */
 let worker = null;
 /** @type {import("./python-worker.js").Shelf & {examples: Record<string, string>}} */
 let shelf;
 let started = 0; // when the program began
 let tabLeaves = false;
-let drawing = false;
 
 /** A text, packed into what an address may hold, and back. */
 async function packed(/** @type {string} */ text) {
@@ -39,32 +42,21 @@ function show(/** @type {string} */ text, wrong = false) {
   output.scrollTop = output.scrollHeight;
 }
 
-/** Draws at most once a frame. */
-function draw() {
-  if (drawing) return;
-  drawing = true;
-  requestAnimationFrame(() => {
-    drawing = false;
-    const values = [...curves.values()].flat().filter(Number.isFinite);
-    if (!values.length) return;
-    const low = Math.min(0, ...values), high = Math.max(...values), span = high - low || 1;
-    chart.replaceChildren(...[...curves.values()].map((curve, k) => {
-      const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-      const stride = Math.max(1, Math.floor(curve.length / 400));
-      const points = curve.flatMap((y, x) => (x % stride && x < curve.length - 1) || !Number.isFinite(y) ? []
-        : [`${(400 * x) / Math.max(1, curve.length - 1)},${155 - (150 * (y - low)) / span}`]);
-      line.setAttribute("points", points.join(" "));
-      line.style.stroke = COLOURS[k % COLOURS.length];
-      return line;
-    }));
-    chart.removeAttribute("hidden");
-    legend.replaceChildren(...[...curves].map(([name, curve], k) => {
-      const entry = document.createElement("span");
-      entry.style.color = COLOURS[k % COLOURS.length];
-      entry.textContent = `${name} ${curve[curve.length - 1].toPrecision(4)} after ${curve.length} points\u2003`;
-      return entry;
-    }));
-  });
+/** Adds a point to each curve; the legend tells its last value. @param {Record<string, number | null>} values */
+function plot(values) {
+  for (const [name, value] of Object.entries(values)) {
+    const points = (counts.get(name) ?? 0) + 1;
+    counts.set(name, points);
+    chart.add(name, points, value ?? NaN);
+    const text = `${name} ${value === null ? "not finite" : short(value, 4)} after ${points.toLocaleString("en")} ${points === 1 ? "point" : "points"}`;
+    const entry = entries.get(name) ?? h("span");
+    entries.set(name, entry);
+    entry.textContent = text;
+    entry.style.setProperty("--colour", `var(${chart.curves.get(name)?.colour ?? "--soft"})`);
+  }
+  const isShown = [...entries.values()].every((entry) => entry.isConnected); // the chart has put a name there of its own
+  if (!isShown || chart.legend.childElementCount !== entries.size) chart.legend.replaceChildren(...entries.values());
+  chart.element.hidden = false;
 }
 
 function begin() {
@@ -73,28 +65,22 @@ function begin() {
   worker = new Worker(new URL("python-worker.js", import.meta.url), { type: "module" });
   worker.onerror = (event) => fail(event.message || "the worker could not be loaded");
   worker.onmessage = ({ data }) => {
-    if (data.said !== undefined) status.textContent = data.said;
+    if (data.said !== undefined) say(data.said);
     if (data.ready) {
       const waits = data.ready.jspi ? "" : " This browser cannot suspend Python: read values by await x.item_async().";
       const gpu = "gpu" in navigator ? "" : " It has no WebGPU: use the cpu device.";
-      status.textContent = `Ready.${waits}${gpu}`;
+      say(`Ready.${waits}${gpu}`);
       run.disabled = false;
       document.body.dataset.ready = "";
     }
     if (data.failed !== undefined) fail(data.failed);
     if (data.out !== undefined) show(data.out);
     if (data.error !== undefined) show(data.error, true);
-    if (data.plot !== undefined) {
-      for (const [name, value] of Object.entries(data.plot)) {
-        if (!curves.has(name)) curves.set(name, []);
-        curves.get(name)?.push(Number(value));
-      }
-      draw();
-    }
+    if (data.plot !== undefined) plot(data.plot);
     if (data.done !== undefined) {
       if (data.done) show(data.done.trimEnd(), true);
       const seconds = ((performance.now() - started) / 1000).toFixed(1);
-      status.textContent = data.done ? "The program failed; its last line says why." : `Finished in ${seconds} s.`;
+      say(data.done ? "The program failed; its last line says why." : `Finished in ${seconds} s.`, Boolean(data.done));
       run.disabled = false;
       stop.disabled = true;
     }
@@ -102,22 +88,28 @@ function begin() {
   worker.postMessage({ load: { pyodide: shelf.pyodide, wheels: shelf.wheels, packages: shelf.packages } });
 }
 
+/** @param {string} text @param {boolean} [wrong] */
+function say(text, wrong = false) {
+  status.textContent = text;
+  status.classList.toggle("error", wrong);
+}
+
 function fail(/** @type {string} */ why) {
-  status.textContent = `Python could not be loaded: ${why}`;
+  say(`Python could not be loaded: ${why}`, true);
   run.disabled = true;
 }
 
 function runProgram() {
   if (run.disabled || !worker) return;
   output.replaceChildren();
-  chart.replaceChildren();
-  chart.setAttribute("hidden", "");
-  legend.replaceChildren();
-  curves.clear();
+  chart.element.hidden = true;
+  chart.clear();
+  counts.clear();
+  entries.clear();
   run.disabled = true;
   stop.disabled = false;
   started = performance.now();
-  status.textContent = "Running …";
+  say("Running …");
   worker.postMessage({ run: editor.value });
 }
 
@@ -131,9 +123,9 @@ byId("share").onclick = async () => {
   location.hash = `program=${await packed(editor.value)}`;
   try {
     await navigator.clipboard.writeText(location.href);
-    status.textContent = "The link with this program is on the clipboard.";
+    say("The link with this program is on the clipboard.");
   } catch {
-    status.textContent = "The address of this page now holds the program.";
+    say("The address of this page now holds the program.");
   }
 };
 example.onchange = () => {
@@ -150,13 +142,16 @@ editor.onkeydown = (event) => {
   tabLeaves = event.key === "Escape";
 };
 
+chart.element.id = "chart";
+chart.element.hidden = true;
+output.before(chart.element);
 shelf = await (await fetch(new URL("python.json", import.meta.url))).json();
 for (const name of Object.keys(shelf.examples)) example.append(new Option(name, name));
 const shared = new URLSearchParams(location.hash.slice(1)).get("program");
 try {
   editor.value = shared ? await unpacked(shared) : Object.values(shelf.examples)[0];
 } catch {
-  status.textContent = "The program in the address is damaged.";
+  show("The program in the address is damaged.", true);
   editor.value = Object.values(shelf.examples)[0];
 }
 begin();

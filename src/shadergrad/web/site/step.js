@@ -46,9 +46,9 @@ async function inputs(remote, info) {
 function program(remote, name) {
   const table = h("table");
   const run = async () => {
-    const [{ arguments: parts, results }, values] = await Promise.all([remote.call("describe", name), remote.call("sample", name)]);
+    const [{ arguments: parts, results }, { values, steps }] = await Promise.all([remote.call("describe", name), remote.call("sample", name)]);
     const fed = await Promise.all(parts.map(async (/** @type {{name: string}} */ { name: part }) => ((await remote.call("data", part)) ? `rows of ${part}` : `random ${part}`)));
-    caption.textContent = `On ${fed.length ? fed.join(", ") : "its constants"}, with the weights of this moment.`;
+    caption.textContent = `On ${fed.length ? fed.join(", ") : "its constants"}, with the weights after ${steps.toLocaleString("en")} ${steps === 1 ? "step" : "steps"}.`;
     const head = h("tr", {}, h("th", {}, "result"), h("th", {}, "shape"), h("th", {}, "values"));
     const rows = results.map((/** @type {{name: string, shape: number[]}} */ { name: result, shape }) => {
       const all = values[result];

@@ -14,6 +14,7 @@ const GPU_TIME = "GPU time a step";
 const BUSY = "GPU busy";
 const CPU_TIME = "CPU time a step";
 const DISPATCHES = "dispatches a step";
+const HIDDEN = "Paused, because the page was out of sight. Start goes on.";
 const FIRST_STEP = "The first step is under way. It takes seconds on a slow GPU, and up to a minute on a software adapter or a CPU.";
 
 /** The worker, as functions. */
@@ -21,6 +22,7 @@ export class Remote {
   /** @type {Map<number, {resolve: (value: any) => void, reject: (error: Error) => void}>} */ waiting = new Map();
   /** @type {Map<string, ((values: any) => void)[]>} */ listeners = new Map();
   count = 0;
+  /** @type {Error | null} */ broken = null;
 
   constructor() {
     this.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
@@ -32,11 +34,18 @@ export class Remote {
       if (data.error === undefined) waiting.resolve(data.value);
       else waiting.reject(new Error(data.error));
     });
+    // it tells of what goes wrong in a call itself: here its script, or a module of it, is missing
+    this.worker.addEventListener("error", ({ message }) => {
+      this.broken = new Error(message || "worker.js, or a file that it imports, cannot be loaded. Reload, or export again.");
+      for (const { reject } of this.waiting.values()) reject(this.broken);
+      this.waiting.clear();
+    });
   }
 
   /** @param {string} call @param {...any} args @returns {Promise<any>} */
   call(call, ...args) {
     const id = ++this.count;
+    if (this.broken) return Promise.reject(this.broken);
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });
       this.worker.postMessage({ id, call, args });
@@ -162,7 +171,7 @@ export function strokes(canvas, draw) {
   });
 }
 
-const COLOURS = ["--first", "--second"];
+const COLOURS = ["--first", "--second", "--third", "--soft"];
 
 /** Curves over steps. Those whose `unit` is "%" have a colour of their own, and a scale from 0 to 100 on the right. */
 export class Chart {
@@ -185,7 +194,7 @@ export class Chart {
     let curve = this.curves.get(name);
     if (!curve) {
       const before = [...this.curves.values()].filter((other) => other.unit === unit).length;
-      curve = { points: [], colour: unit ? "--good" : COLOURS[before % 2], unit };
+      curve = { points: [], colour: unit ? "--good" : COLOURS[before % COLOURS.length], unit };
       this.curves.set(name, curve);
       this.legend.append(h("span", { style: `--colour: var(${curve.colour})` }, unit ? `${name} (${unit})` : name));
     }
@@ -243,16 +252,23 @@ export class Chart {
         c.fillText(`${100 * part}`, width - right + 5, y(part) + 4);
       }
     }
+    c.textAlign = "left";
+    c.fillText("step 0", left, height - 5);
     c.textAlign = "right";
     c.fillText(`step ${last.toLocaleString("en")}`, width - right, height - 5);
     c.lineWidth = 1.8;
     c.lineJoin = "round";
     for (const curve of this.curves.values()) {
       if (this.overlaid) c.lineWidth = curve.colour === "--first" ? 6 : 1.8;
-      c.strokeStyle = colour(curve.colour);
+      c.strokeStyle = c.fillStyle = colour(curve.colour);
       c.beginPath();
-      for (const [step, value] of curve.points) c.lineTo(x(step), y(curve.unit === "%" ? value / 100 : (value - least) / span));
-      c.stroke();
+      const places = curve.points.map(([step, value]) => [x(step), y(curve.unit === "%" ? value / 100 : (value - least) / span)]);
+      for (const [u, v] of places) c.lineTo(u, v);
+      if (places.length > 1) c.stroke();
+      else {
+        c.arc(places[0][0], places[0][1], 4, 0, 2 * Math.PI); // a line of one point would not be seen
+        c.fill();
+      }
     }
   }
 }
@@ -261,7 +277,10 @@ export class Chart {
 function whereabouts({ place, adapter, noGpu, language, refused, choice, compiling, paces }) {
   const cpu = `The step runs on the CPU, in ${language}`;
   if (noGpu) return `${cpu}: ${noGpu}`;
-  if (compiling !== null) return `${cpu}, while the GPU's kernels compile${compiling ? `: ${compiling}` : ""}.`;
+  if (compiling !== null) {
+    const [compiled, of] = compiling.split(" of ");
+    return compiled && compiled === of ? `${cpu}, while the GPU's first steps are timed.` : `${cpu}, while the GPU's kernels compile${compiling ? `: ${compiling}` : ""}.`;
+  }
   const both = paces.GPU !== null && paces.CPU !== null;
   if (place === "CPU") return both ? `${cpu}: ${short(Number(paces.CPU), 2)} ms a step there, ${short(Number(paces.GPU), 2)} ms on the GPU (${adapter}).` : `${cpu}.`;
   const told = both
@@ -277,6 +296,8 @@ export class Training {
   running = false;
   steps = 0;
   /** The training begun last. */ latest = {};
+  /** Until what shows the weights shows those of the last step. @type {Promise<any>} */ settling = Promise.resolve();
+  diverged = false;
   /** Until a training's first step. @type {number | undefined} */ patience;
 
   /** @param {Remote} remote @param {Page} page @param {Info} info */
@@ -318,7 +339,11 @@ export class Training {
     remote.on("progress", (progress) => this.show(progress));
     remote.on("paused", () => this.paused());
     remote.on("lost", ({ reason, stepsLost }) => say(`The GPU was lost (${reason}) and opened again; ${stepsLost} steps are trained anew.`));
-    document.addEventListener("visibilitychange", () => document.hidden && this.running && this.toggle());
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden || !this.running) return;
+      this.toggle();
+      say(HIDDEN);
+    });
   }
 
   /** Says where the step runs, and why. @param {Info} info */
@@ -442,7 +467,8 @@ export class Training {
       const goal = this.steps < this.most ? this.most : this.steps + this.most;
       await this.remote.call("train", goal - this.steps);
       const { steps: done } = await this.remote.call("info");
-      if (done >= goal) say(`Finished after ${done.toLocaleString("en")} steps: ${this.result()}. Start goes on.`);
+      await this.settling;
+      if (done >= goal && this.latest === own && !this.diverged) say(`Finished after ${done.toLocaleString("en")} steps: ${this.result()}. Start goes on.`);
     }).finally(() => this.latest === own && this.paused());
   }
 
@@ -460,6 +486,7 @@ export class Training {
     this.running = false;
     this.start.textContent = "Start";
     this.start.disabled = false;
+    this.settling = trying(() => this.settled());
   }
 
   /** The first step is done, or will not come. */
@@ -493,6 +520,7 @@ export class Training {
   blank(steps) {
     this.steps = steps;
     this.chart.clear();
+    this.diverged = false;
     for (const name of ["loss", this.speed, GPU_TIME, BUSY]) if (this.figures[name]) this.figures[name].textContent = "–";
     this.figures.steps.textContent = steps.toLocaleString("en");
     this.changed();
@@ -500,6 +528,9 @@ export class Training {
 
   /** What else shows the weights is told here when they are others. */
   changed() {}
+
+  /** And here when they stay as they are: it shows those of the last step. @returns {any} */
+  settled() {}
 
   /** @param {Progress} progress */
   show({ steps, rows, perSecond, gpuTime }) {
@@ -524,7 +555,11 @@ export class Training {
       if (typeof value !== "number") continue;
       const own = name === "result" ? "loss" : name;
       this.chart.add(own, step, value);
-      if (own === "loss" || own === this.main) this.figures.loss.textContent = short(value, 4);
+      if (own !== "loss" && own !== this.main) continue;
+      this.figures.loss.textContent = short(value, 4);
+      if (Number.isFinite(value) || this.diverged) continue;
+      this.diverged = true;
+      say(`The loss is ${value} at step ${step.toLocaleString("en")}: training has diverged. Reset, and set a smaller learning rate.`, true);
     }
   }
 }

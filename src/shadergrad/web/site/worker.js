@@ -47,8 +47,8 @@ const calls = {
    */
   async load(/** @type {string} */ base, /** @type {{programs: string[], data: string | null, cpu?: string, work?: number, settings: Record<string, any>}} */ page, { on = "", ...options } = {}) {
     const [file, given] = await Promise.all([
-      fetch(new URL("state.safetensors", base)).then((answer) => answer.arrayBuffer()),
-      page.data ? fetch(new URL(page.data, base)).then((answer) => answer.arrayBuffer()) : null,
+      fetched("state.safetensors", base),
+      page.data ? fetched(page.data, base) : null,
     ]);
     initial = file;
     if (given) for (const [name, tensor] of readTensors(given)) data.set(name, tensor);
@@ -127,11 +127,12 @@ const calls = {
     return { arguments: program.arguments, results: program.results };
   },
 
-  /** Runs a program on rows of the data; arguments without data are random. */
+  /** Runs a program on rows of the data, with the weights after so many steps; arguments without data are random. */
   async sample(/** @type {string} */ name) {
     const program = await here.program(name);
     samples[name] ??= new Batches(program.arguments, data, false);
-    return program.run(samples[name].next());
+    const { steps } = here.step;
+    return { steps, values: await program.run(samples[name].next()) };
   },
   read: (/** @type {string} */ name) => here.step.read(name),
   readAll: (/** @type {string[]} */ names) => Promise.all(names.map((name) => here.step.read(name))),
@@ -194,6 +195,13 @@ const calls = {
   /** For tests: as if the GPU had gone. */
   lose: () => here.step.device.destroy(),
 };
+
+/** A file of the page. @param {string} name @param {string} base */
+async function fetched(name, base) {
+  const answer = await fetch(new URL(name, base)).catch(() => null);
+  if (!answer?.ok) throw new ShadergradError(`${name} cannot be loaded: ${answer ? `status ${answer.status}` : "no answer"}.`);
+  return answer.arrayBuffer();
+}
 
 /** Compiles the GPU's kernels beside the training on the CPU, and runs two steps there, of whose state nothing is left. @param {boolean} whole */
 async function prepare(whole) {

@@ -1,0 +1,45 @@
+"""Joins a module of a page with the rooms that it is made of, so that a page asks for one file, and who embeds it copies one.
+
+In: a module that only exports names from its rooms, in their order, each of which imports from those before it alone. Out: one module
+with the same exports and types. The sources run in a browser as they are; joining them renames nothing, so a name that two rooms
+declare is a syntax error. It needs the standard library alone: scripts/npm.py runs without the library.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_ROOM = re.compile(r'^export \{(?P<names>[^}]*)\} from "(?P<room>\./[^"]+)";\n', re.MULTILINE)
+_HEAD = re.compile(r"/\*\*.*?\*/\n", re.DOTALL)
+_IMPORTS = re.compile(
+    r'^import \{[^}]*\} from "\./[^"]+";\n|^/\*\* @typedef \{import\("\./[^"]+"\)\.(\w+)\} \1 \*/\n', re.MULTILINE
+)
+_TYPE = re.compile(r'import\("\./[^"]+"\)\.')
+_EXPORTED = re.compile(r"^export (?=(?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
+
+
+def joined(module: Path) -> str:
+    """The module as one file: its head, and its rooms without imports, of whose names it exports those that the module exports.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "a.js").write_text("export const one = 1;\\n")
+    ...     _ = (Path(folder) / "b.js").write_text('import { one } from "./a.js";\\n\\nexport const two = one + one;\\n')
+    ...     _ = (Path(folder) / "all.js").write_text('export {} from "./a.js";\\nexport { two } from "./b.js";\\n')
+    ...     print(joined(Path(folder) / "all.js"))
+    const one = 1;
+    <BLANKLINE>
+    export const two = one + one;
+    <BLANKLINE>
+    """
+    text = module.read_text(encoding="utf-8")
+    rooms = [(found["room"], found["names"].replace(",", " ").split()) for found in _ROOM.finditer(text)]
+    public = {name for _, names in rooms for name in names}
+    head = _HEAD.match(text)
+    parts = [] if head is None else [head[0]]
+    for room, _ in rooms:
+        own = _IMPORTS.sub("", (module.parent / room).read_text(encoding="utf-8"))
+        own = _EXPORTED.sub(lambda found: found[0] if found[1] in public else "", _TYPE.sub("", own))
+        parts.append(re.sub(r"\n{3,}", "\n\n", own).strip() + "\n")
+    return "\n".join(parts)
