@@ -90,7 +90,7 @@ def test_episodes_of_many_lengths_have_pytorchs_gradients(monkeypatch: pytest.Mo
 
 def test_a_length_that_comes_once_is_not_planned() -> None:
     w = sg.tensor([0.5, -1.0, 2.0], requires_grad=True)
-    for length in (20, 21):
+    for length in (20, 21, 4):
         loss = episode(sg, w, length)
         before = execute.programs.compiled
         loss.backward()
