@@ -37,9 +37,10 @@ from .threads import pool
 COMES_AGAIN = 2  # the run in which a program is compiled
 LITTLE_COMES_AGAIN = 32  # the same for a program that NumPy runs in less time than machine code takes to load
 MANY, LARGE = 48, 1 << 14  # operations, or elements of an array, that are no little
-MOST_OF_SMALL = (
-    2000  # operations on small arrays, as of a sampler's unrolled loop: compiling more takes many seconds, and is left
+LONG_COMES_AGAIN = (
+    16  # the same for a long program of small arrays: the runs before take NumPy as long as it takes to compile
 )
+LONG = 2000  # operations on small arrays from which on a program is long, as of a sampler's unrolled loop, which often runs once
 
 Step = tuple[Any, Rows, Rows, list[int]]  # an operation, and the rows that nothing reads afterwards
 
@@ -160,17 +161,14 @@ class CpuProgram(Program):
 
 
 class NativeProgram(CpuProgram):
-    """A plan that is interpreted at first, and compiled at its second run (a small one at its 32nd), because most graphs of a script's
-    first seconds do not recur. Operations without a native kernel are interpreted.
+    """A plan that is interpreted at first, and compiled at its second run (a small one at its 32nd, a long one of small arrays at its 16th),
+    because most graphs of a script's first seconds do not recur. Operations without a native kernel are interpreted.
     """
 
     def __init__(self, device: CpuDevice, plan: Plan) -> None:
         super().__init__(device, plan)
         self._runs = 0
-        small = all(spec.size < LARGE for spec in plan.buffers)
-        self._compiled_in = LITTLE_COMES_AGAIN if small and len(plan.dispatches) < MANY else COMES_AGAIN
-        if _stays(plan):
-            self._compiled_in = 0
+        self._compiled_in = _compiled_in(plan)
         self._native: Native | None = None
 
     def _operation(self, primitive: Primitive) -> Any:
@@ -225,15 +223,23 @@ class NativeProgram(CpuProgram):
         return told
 
 
-def _stays(plan: Plan) -> bool:
-    """Whether a program is never compiled, because compilation would take too long."""
-    return len(plan.dispatches) > MOST_OF_SMALL and all(spec.size < LARGE for spec in plan.buffers)
+def _compiled_in(plan: Plan) -> int:
+    """The run in which a program is compiled."""
+    if _is_long(plan):
+        return LONG_COMES_AGAIN
+    little = len(plan.dispatches) < MANY and all(spec.size < LARGE for spec in plan.buffers)
+    return LITTLE_COMES_AGAIN if little else COMES_AGAIN
+
+
+def _is_long(plan: Plan) -> bool:
+    """Whether compilation takes as long as many runs in NumPy."""
+    return len(plan.dispatches) > LONG and all(spec.size < LARGE for spec in plan.buffers)
 
 
 def native_kernels(plan: Plan) -> str:
     """A line of text: the native kernels into which a program of the cpu device is compiled when it recurs."""
-    if _stays(plan):
-        return f"none fused: so many operations on fewer than {LARGE:,} elements each would take long to compile"
+    if _is_long(plan):
+        return f"none fused before run {LONG_COMES_AGAIN}: so many operations on fewer than {LARGE:,} elements each take long to compile"
     steps = steps_of(plan, llvm.code().tile)
     if steps is None:
         return "none fused: an array has no elements, nothing is computed, or other processes are waited for in between"
