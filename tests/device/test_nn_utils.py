@@ -91,6 +91,24 @@ def test_a_packed_sequence_is_a_tuple_of_what_was_packed_then(device: str) -> No
     assert repr(mine).startswith("PackedSequence(data=tensor(")
 
 
+def test_packed_data_are_what_they_were_packed_as(device: str) -> None:
+    """Gradients are recorded as where the sequences were packed, and what is written to the data is what modules read."""
+    x = sg.tensor(batch(), device=device, requires_grad=True)
+    packed = ours.pack_padded_sequence(x, [5, 3, 2, 1])
+    with sg.no_grad():
+        assert packed.data.requires_grad
+        without = ours.pack_padded_sequence(x, [5, 3, 2, 1])
+    assert not without.data.requires_grad
+    assert not ours.pad_packed_sequence(without)[0].requires_grad
+    packed.data.sum().backward()
+    assert x.grad is not None
+    mine, its = without, theirs.pack_padded_sequence(torch.tensor(batch()), torch.tensor([5, 3, 2, 1]))
+    for p in (mine, its):
+        p.data.add_(1.0)
+    assert_same([ours.pad_packed_sequence(mine)[0]], [theirs.pad_packed_sequence(its)[0]])
+    assert_same([mine._replace(data=mine.data * 2).data, (mine + (1,))[0]], [its.data * 2, its.data])
+
+
 def test_hooks_see_packed_sequences() -> None:
     seen: list[Any] = []
     module = nn.GRU(3, 4)

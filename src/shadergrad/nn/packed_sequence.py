@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import ShapeError
+from ..graph.node import grad_mode, mode
 from ..tensor import Tensor, host_tensor, where
 
 
@@ -80,19 +81,21 @@ class PackedSequence(NamedTuple):
 class _Unpacked(PackedSequence):
     """A PackedSequence made of rows (time, sequence, *), longest first, whose data are gathered when somebody asks for them.
 
-    Recurrent modules and pad_packed_sequence read the rows instead. The data have another size for other lengths, the rows have not, so a loop
-    whose lengths are new in each step repeats a program that it knows.
+    Recurrent modules and pad_packed_sequence read the rows instead, until somebody has asked for the data and may write to them. The data have another
+    size for other lengths, the rows have not, so a loop whose lengths are new in each step repeats a program that it knows.
     """
 
     rows: Tensor
     _gathered: Tensor | None
+    _records: bool  # whether gradients were recorded where the sequences were packed
 
     @classmethod
     def of(cls, rows: Tensor, batch_sizes: np.ndarray, *orders: Tensor | None) -> PackedSequence:
         """The part of the rows that the batch sizes count."""
         made = tuple.__new__(cls, (None, host_tensor(np.asarray(batch_sizes, np.int64), device="cpu"), *orders))
-        made.rows = Tensor._of(rows._node)  # its value now, for the rows may be a view of what is written to later
-        made._gathered = None
+        made._gathered, made._records = None, mode.grad
+        # their value now, for the rows may be a view of what is written to later
+        made.rows = Tensor._of(rows._node) if mode.grad else rows.detach().clone()
         return made
 
     @property
@@ -102,9 +105,15 @@ class _Unpacked(PackedSequence):
             times, count = self.rows.shape[:2]
             sizes = self.batch_sizes.numpy()
             index = np.concatenate([t * count + np.arange(n) for t, n in enumerate(sizes)]).astype(np.int32)
-            flat = self.rows.reshape(times * count, *self.rows.shape[2:])
-            self._gathered = flat[host_tensor(index, device=self.rows.device)]
+            with grad_mode(self._records):
+                flat = self.rows.reshape(times * count, *self.rows.shape[2:])
+                self._gathered = flat[host_tensor(index, device=self.rows.device)]
         return self._gathered
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether somebody has the data."""
+        return self._gathered is not None
 
     # what else reads the first item of the tuple
 
@@ -113,6 +122,12 @@ class _Unpacked(PackedSequence):
 
     def __getitem__(self, key: Any) -> Any:
         return tuple(self)[key]
+
+    def __add__(self, other: Any) -> Any:
+        return tuple(self) + other
+
+    def _replace(self, **values: Any) -> PackedSequence:
+        return PackedSequence(*self)._replace(**values)
 
     def __repr__(self) -> str:
         return repr(PackedSequence(*self))
@@ -148,7 +163,7 @@ def padded(packed: PackedSequence, value: float = 0.0, total: int | None = None)
         )
     more = 0 if total is None else total - len(sizes)
     real = is_real(np.concatenate([sizes, np.zeros(more, sizes.dtype)]))
-    if isinstance(packed, _Unpacked):
+    if isinstance(packed, _Unpacked) and not packed.is_gathered:
         found = packed.rows.pad((0, 0) * (packed.rows.ndim - 1) + (0, more)) if more else packed.rows
     else:
         index = np.concatenate([places(sizes), np.zeros((more, sizes[0]), np.int64)]).astype(np.int32)
