@@ -126,7 +126,7 @@ class _Unpacked(PackedSequence):
     def __add__(self, other: Any) -> Any:
         return tuple(self) + other
 
-    def _replace(self, **values: Any) -> PackedSequence:
+    def _replace(self, **values: Any) -> PackedSequence:  # type: ignore[misc]
         return PackedSequence(*self)._replace(**values)
 
     def __repr__(self) -> str:
