@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import plan as plans
+from ..compile.native import steps_cache
 from ..compile.native.program import Row, Steps, steps_of
 from ..compile.native.program import Step as NativeStep
 from ..compile.native.unpacking import unpacked_late
@@ -176,9 +177,8 @@ class NativeProgram(CpuProgram):
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
         self._runs += 1
-        if self._runs == self._compiled_in:
-            steps = steps_of(self.plan, llvm.code().tile)
-            self._native = None if steps is None else Native(steps)
+        if self._native is None and self._runs in (1, self._compiled_in):
+            self._load()
         if self._native is None:
             return super().run(inputs, into)
         plan = self.plan
@@ -194,6 +194,17 @@ class NativeProgram(CpuProgram):
         given_back = self._give_all(arrays, by_row, into)
         self._native.keep(replaced)
         return given_back
+
+    def _load(self) -> None:
+        """Load the native program: at the first run if its steps are cached, else at that in which it is compiled."""
+        tile = llvm.code().tile
+        path = steps_cache.path_of(self.plan, tile) if self._compiled_in else None
+        steps = None if path is None else steps_cache.read(path)
+        if steps is None and self._runs == self._compiled_in:
+            steps = steps_of(self.plan, tile)
+            if steps is not None and path is not None:
+                steps_cache.write(path, steps)
+        self._native = None if steps is None else Native(steps)
 
     def _replaced(
         self, rows: Sequence[int], by_row: dict[int, Storage], into: Sequence[Storage | None] | None
