@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -161,3 +163,31 @@ def test_files_that_others_may_write_are_not_used(folder: Path, monkeypatch: pyt
     folder.chmod(0o777)
     with pytest.warns(steps_cache.StepsCacheWarning, match="may be written by others"):
         results()
+
+
+PROGRAM = """
+import sys
+import shadergrad as sg
+from shadergrad.runtime import cpu, llvm
+run = cpu.NativeProgram.run
+cpu.NativeProgram.run = lambda self, *given: (llvm.code(), run(self, *given))[1]  # the first in the midst of the capture
+before = {*sys.modules}
+w = sg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True, device="cpu")
+optimizer = sg.optim.Adam([w])
+
+@sg.compile
+def step():
+    optimizer.zero_grad()
+    (w @ w).square().mean().backward()
+    optimizer.step()  # makes its state
+
+step(), step(), step()
+assert "llvmlite.binding" in {*sys.modules} - before
+lib = sys.modules["llvmlite.binding.ffi"].lib
+assert lib.LLVMPY_ParseAssembly.argtypes is not None
+"""
+
+
+def test_what_a_device_imports_during_a_capture_stays() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -37,6 +37,7 @@ from ..system.browser import new_lock
 from ..target import Target
 from .stages import Staged, has_exchanges, waits
 from .structure import Found, Structure
+from .tracing import unwatched
 
 Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
 MOST_PROGRAMS = 512
@@ -217,7 +218,8 @@ def realize(wanted: Sequence[Node], *, read: bool = False) -> None:
         pending = list({id(n): n for n in wanted if n.storage is None}.values())
         compute = [n for n in pending if shown(n).storage is None]
         if compute:
-            _compute(compute, read)
+            with unwatched():  # what devices import and remember meanwhile is no effect of a captured step
+                _compute(compute, read)
         for node in pending:
             if is_alias(node):
                 node.materialize(resolve(node).storage)

@@ -14,7 +14,7 @@ from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorT
 from typing import Any
 
 from ..cpython import InstructionTrace, codes_within, functions_with, variable
-from ..drive.tracing import Trace
+from ..drive.tracing import Trace, current
 from ..tensor import Tensor
 from .attributes import attributes_of, in_tables, is_network, is_opaque
 from .places import MISSING, elements, held, is_plain
@@ -67,7 +67,9 @@ class Watcher:
             self._returned, self._waiting = (None, None), None
 
     def _reads_in(self, frame: FrameType) -> dict[int, tuple[Read, ...]] | None:
-        """The chains in the code of a frame that starts to run."""
+        """The chains in the code of a frame that starts to run; none where the library works for itself, as when a device imports its compiler."""
+        if current.trace is None:
+            return None
         code = frame.f_code
         known = known_of(code, frame.f_globals)
         self.asks_which |= known.asks_which

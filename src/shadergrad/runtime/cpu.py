@@ -177,7 +177,8 @@ class NativeProgram(CpuProgram):
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
         self._runs += 1
-        if self._native is None and self._runs in (1, self._compiled_in):
+        is_cached = self._runs == 1 and self._compiled_in and steps_cache.serves(self.plan)
+        if self._native is None and (is_cached or self._runs == self._compiled_in):
             self._load()
         if self._native is None:
             return super().run(inputs, into)
@@ -198,7 +199,7 @@ class NativeProgram(CpuProgram):
     def _load(self) -> None:
         """Load the native program: at the first run if its steps are cached, else at that in which it is compiled."""
         tile = llvm.code().tile
-        path = steps_cache.path_of(self.plan, tile) if self._compiled_in else None
+        path = steps_cache.path_of(self.plan, tile)
         steps = None if path is None else steps_cache.read(path)
         if steps is None and self._runs == self._compiled_in:
             steps = steps_of(self.plan, tile)

@@ -47,10 +47,15 @@ files = PrivateFiles(
 )
 
 
+def serves(plan: Plan) -> bool:
+    """Whether a plan is large enough, and no debug or checked mode is on."""
+    return len(plan.dispatches) >= FEWEST_DISPATCHES and not (config.debug or verify.enabled or symbolic_sizes.follows)
+
+
 def path_of(plan: Plan, tile: Tile) -> Path | None:
-    """The file of a plan's steps; None if they are not cached: of a small plan, of one with primitives of other packages, in debug and checked mode, and
-    where caching is off."""
-    if len(plan.dispatches) < FEWEST_DISPATCHES or config.debug or verify.enabled or symbolic_sizes.follows:
+    """The file of a plan's steps; None if they are not cached: of plans that are not served, or have primitives of other packages, and where caching is
+    off."""
+    if not serves(plan):
         return None
     folder = config.kept("steps")
     if folder is None or files.usable(folder) is None or not all(map(_is_of_library, plan.kernels)):
