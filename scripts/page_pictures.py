@@ -68,9 +68,9 @@ def draw(page: Any) -> None:
 
 
 def learned(page: Any) -> None:
-    page.wait_for_function(STEPS % 400)
+    trained(page)
     draw(page)
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(500)
 
 
 def hardened(page: Any) -> None:
@@ -91,7 +91,7 @@ def compared(page: Any) -> None:
 
 
 def trained(page: Any) -> None:
-    page.wait_for_function(STEPS % 150)
+    page.wait_for_selector("text=/^Finished after/")
 
 
 PAGES: dict[str, tuple[Callable[[Path], Path], Callable[[Any], None]]] = {
@@ -124,7 +124,11 @@ def main(
                 page.wait_for_selector("body[data-ready]")
                 prepare(page)
                 wide = page.evaluate("document.documentElement.scrollWidth")
-                page.evaluate("scrollTo(0, 0)")
+                page.mouse.move(0, 0)  # what it points at looks different
+                # all of it in view: the message at the edge of the window would lie on what it shows
+                page.set_viewport_size(
+                    {"width": width, "height": page.evaluate("document.documentElement.scrollHeight")}
+                )
                 page.screenshot(path=folder / f"page-{name}-{size}.png", full_page=True)
                 if dark:
                     page.emulate_media(color_scheme="dark")

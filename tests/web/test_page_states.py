@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shadergrad as sg
@@ -19,6 +20,11 @@ NOT_FOUND = "Failed to load resource"
 DRAWN = """window.texts = [];
 const fillText = CanvasRenderingContext2D.prototype.fillText;
 CanvasRenderingContext2D.prototype.fillText = function (text, ...place) { texts.push(text); return fillText.call(this, text, ...place); };"""
+ADDED = """window.added = [];
+import(new URL('ui.js', location.href).href).then(({Chart}) => {
+  const {add} = Chart.prototype;
+  Chart.prototype.add = function (...all) { added.push(all); return add.apply(this, all); };
+});"""
 NOTES = """window.notes = [];
 new MutationObserver(() => window.notes.push(document.querySelector('.note span')?.textContent))
   .observe(document, {childList: true, subtree: true, characterData: true});"""
@@ -85,6 +91,37 @@ def test_a_curve_of_one_point_is_seen_and_curves_and_ends_of_the_axis_are_told_a
     assert inked[0] > 20
     assert inked[1] == 3
     assert {"step 0", "step 10"} <= set(page.evaluate("texts"))
+
+
+def test_the_mean_of_a_crowd_of_points_stands_out(visit: Any, tmp_path: Path) -> None:
+    line_site(tmp_path)
+    (tmp_path / "blank.html").write_text('<link rel="icon" href="data:,"><link rel="stylesheet" href="style.css">')
+    page = visit(tmp_path, path="blank.html", viewport={"width": 390, "height": 844}, color_scheme="light")
+    rows = page.evaluate(
+        f"""async () => {{
+          {MODULE % ("Chart", "ui.js")}
+          const chart = new Chart("noise");
+          document.body.append(chart.element);
+          for (let k = 0; k < 3000; k++) chart.add("noise", k, k % 2);
+          chart.paint();
+          const {{canvas}} = chart;
+          const column = chart.canvas.getContext("2d").getImageData(canvas.width / 2, 0, 1, canvas.height).data;
+          return Array.from({{length: canvas.height}}, (_, y) => y).filter((y) => column[4 * y + 3] === 255 && column[4 * y + 2] > 150 && column[4 * y] < 60);
+        }}"""
+    )
+    assert rows
+    assert max(rows) - min(rows) < 4  # in the middle, where neither the zeros nor the ones lie
+    assert 80 < np.mean(rows) < 110
+
+
+def test_the_accuracy_begins_with_the_first_step(visit: Any, tmp_path: Path) -> None:
+    assert run(["export", "digits", str(tmp_path)]) == 0
+    page = opened(visit, tmp_path, path="index.html#on=CPU", script=ADDED)
+    page.wait_for_function("() => added.filter(([name]) => name === 'test accuracy').length > 2")
+    (_, step, percent, _), *_, last = page.evaluate("added.filter(([name]) => name === 'test accuracy')")
+    assert step == 0
+    assert percent < 40  # of weights that nobody has trained
+    assert last[2] > 80
 
 
 def test_a_finished_page_tells_of_the_last_step_and_not_of_one_before(visit: Any, tmp_path: Path) -> None:
@@ -237,7 +274,7 @@ def test_the_playgrounds_chart_has_a_scale_and_tells_numbers_apart(visit: Any, t
     page.wait_for_selector("text=Finished in")
     legend = page.locator("#chart .legend span").all_inner_texts()
     assert legend == ["loss 4,115 after 3 points", "rate 0.5 after 3 points", "gone not finite after 3 points"]
-    page.wait_for_function("() => ['0', 'step 0', 'step 10'].every((text) => texts.includes(text))")
+    page.wait_for_function("() => ['0', 'point 0', 'point 10'].every((text) => texts.includes(text))")
     assert page.locator("#status.error").count() == 0
     page.fill("#program", "one curve")
     page.click("#run")
@@ -247,3 +284,18 @@ def test_the_playgrounds_chart_has_a_scale_and_tells_numbers_apart(visit: Any, t
     page.wait_for_selector("#status.error:has-text('The program failed')")
     page.click("#run")  # the curves of the program before are gone
     page.wait_for_selector("text=loss 4,115 after 3 points")
+
+
+def test_on_a_phone_the_playground_shows_what_a_program_does(visit: Any, tmp_path: Path) -> None:
+    sg.web.playground(tmp_path)
+    (tmp_path / "python-worker.js").write_text(PLOTS)
+    page = visit(tmp_path, viewport={"width": 390, "height": 844})
+    page.wait_for_selector("body[data-ready]")
+    page.evaluate("scrollTo(0, 0)")
+    page.click("#run")
+    page.wait_for_selector("text=Finished in")
+    box = page.locator("#chart").bounding_box()
+    assert box["y"] + box["height"] <= 844
+    status = page.locator("#status").bounding_box()
+    assert status["y"] >= 0
+    assert status["y"] + status["height"] < box["y"]  # it does not lie on the chart

@@ -241,5 +241,8 @@ def _copy_site(site: Path, page: str) -> None:
                     _public(joined(path)) if path.name == API else _COMMENTS.sub("", path.read_text(encoding="utf-8"))
                 )
                 (site / path.name).write_text(short, encoding="utf-8")
+            elif path.suffix == ".css":
+                short = re.sub(r" */\*.*?\*/|^ +", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+                (site / path.name).write_text(short, encoding="utf-8")
             else:
                 shutil.copyfile(path, site / path.name)

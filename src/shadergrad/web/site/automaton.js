@@ -173,7 +173,7 @@ class Circuit {
     this.shown = message;
     const { histogram, gates, all } = message;
     const kinds = histogram.filter(({ count }) => count);
-    const { context: c, width, height } = fitted(this.histogram, 24 + 22 * Math.max(1, kinds.length));
+    const { context: c, width, height } = fitted(this.histogram, 22 * Math.max(1, kinds.length));
     const most = Math.max(1, ...kinds.map(({ count }) => count));
     c.clearRect(0, 0, width, height);
     c.font = "12px system-ui, sans-serif";

@@ -16,25 +16,26 @@ export async function start(remote, page, info, main) {
 
   training.result = () => `${training.figures["test accuracy"].textContent} of the test images are right`;
   const accuracy = async () => {
-    const { result } = await remote.call("run", "predict", { images: images.data });
+    const { result, steps } = await remote.call("run", "predict", { images: images.data });
     let right = 0;
     labels.data.forEach((/** @type {number} */ label, /** @type {number} */ k) => {
       if (label === best(result.subarray(CLASSES * k, CLASSES * (k + 1)))) right++;
     });
     const percent = (100 * right) / labels.data.length;
-    const { steps } = await remote.call("info");
     training.figures["test accuracy"].textContent = `${percent.toFixed(1)} %`;
     training.chart.add("test accuracy", steps, percent, "%");
   };
   /** @type {Promise<any> | null} */ let looking = null;
-  let looked = 0;
-  const look = () =>
-    (looking ??= Promise.all([accuracy(), weights.draw(), pad.classify()]).finally(() => {
+  let next = 0; // a training without a look for as long as the last one took, and for 400 ms at most
+  const look = () => {
+    const begun = performance.now();
+    return (looking ??= Promise.all([accuracy(), weights.draw(), pad.classify()]).finally(() => {
       looking = null;
-      looked = performance.now();
+      next = performance.now() + Math.min(400, performance.now() - begun);
     }));
+  };
   training.changed = () => {
-    if (!looking && !(training.running && performance.now() - looked < 400)) trying(look);
+    if (!looking && !(training.running && performance.now() < next)) trying(look);
   };
   training.settled = async () => {
     await looking?.catch(() => {}); // of weights before the last ones
@@ -42,7 +43,8 @@ export async function start(remote, page, info, main) {
   };
   main.replaceChildren(training.element, pad.element, weights.element);
   pad.show(images.data.subarray(0, 64), labels.data[0]);
-  training.changed();
+  // the first look is of step 0, unless its kernels take long to compile
+  await Promise.race([trying(look), new Promise((resolve) => setTimeout(resolve, 300))]);
   training.begin();
 }
 

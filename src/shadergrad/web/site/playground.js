@@ -8,7 +8,7 @@ const stop = /** @type {HTMLButtonElement} */ (byId("stop"));
 const editor = /** @type {HTMLTextAreaElement} */ (byId("program"));
 const example = /** @type {HTMLSelectElement} */ (byId("example"));
 const [status, output] = ["status", "output"].map(byId);
-const chart = new Chart("Curves");
+const chart = new Chart("Curves", false, "point");
 const MOST_LINES = 2000;
 
 /** Points of each curve, by name. @type {Map<string, number>} */
@@ -56,7 +56,9 @@ function plot(values) {
   }
   const isShown = [...entries.values()].every((entry) => entry.isConnected); // the chart has put a name there of its own
   if (!isShown || chart.legend.childElementCount !== entries.size) chart.legend.replaceChildren(...entries.values());
+  if (!chart.element.hidden) return;
   chart.element.hidden = false;
+  reveal();
 }
 
 function begin() {
@@ -99,6 +101,11 @@ function fail(/** @type {string} */ why) {
   run.disabled = true;
 }
 
+/** On a phone the result lies below the program. */
+function reveal() {
+  if (status.getBoundingClientRect().top > innerHeight / 2) status.parentElement?.scrollIntoView();
+}
+
 function runProgram() {
   if (run.disabled || !worker) return;
   output.replaceChildren();
@@ -110,6 +117,7 @@ function runProgram() {
   stop.disabled = false;
   started = performance.now();
   say("Running …");
+  reveal();
   worker.postMessage({ run: editor.value });
 }
 

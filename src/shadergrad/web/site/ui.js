@@ -178,9 +178,10 @@ export class Chart {
   /** @type {Map<string, {points: [number, number][], colour: string, unit: string}>} */ curves = new Map();
   pending = false;
 
-  /** @param {string} label @param {boolean} [overlaid] curves that hide each other: the first is drawn broad */
-  constructor(label, overlaid = false) {
+  /** @param {string} label @param {boolean} [overlaid] curves that hide each other: the first is drawn broad @param {string} [axis] what is counted */
+  constructor(label, overlaid = false, axis = "step") {
     this.overlaid = overlaid;
+    this.axis = axis;
     this.canvas = h("canvas", { role: "img", "aria-label": label });
     this.legend = h("div", { class: "legend" });
     this.element = h("div", {}, this.canvas, this.legend);
@@ -253,9 +254,9 @@ export class Chart {
       }
     }
     c.textAlign = "left";
-    c.fillText("step 0", left, height - 5);
+    c.fillText(`${this.axis} 0`, left, height - 5);
     c.textAlign = "right";
-    c.fillText(`step ${last.toLocaleString("en")}`, width - right, height - 5);
+    c.fillText(`${this.axis} ${last.toLocaleString("en")}`, width - right, height - 5);
     c.lineWidth = 1.8;
     c.lineJoin = "round";
     for (const curve of this.curves.values()) {
@@ -264,11 +265,26 @@ export class Chart {
       c.beginPath();
       const places = curve.points.map(([step, value]) => [x(step), y(curve.unit === "%" ? value / 100 : (value - least) / span)]);
       for (const [u, v] of places) c.lineTo(u, v);
-      if (places.length > 1) c.stroke();
-      else {
-        c.arc(places[0][0], places[0][1], 4, 0, 2 * Math.PI); // a line of one point would not be seen
-        c.fill();
+      const crowd = Math.floor((3 * places.length) / width);
+      if (crowd > 2) {
+        // points that lie so close would fill an area: their means stand out
+        c.globalAlpha = 0.3;
+        c.stroke();
+        c.globalAlpha = 1;
+        c.beginPath();
+        for (let k = 0; k < places.length; k += crowd) {
+          const some = places.slice(k, k + crowd);
+          c.lineTo(some[0][0], some.reduce((sum, [, v]) => sum + v, 0) / some.length);
+        }
       }
+      c.stroke();
+      // few points are told from the lines between them, and one would not be seen at all
+      if (places.length < 16)
+        for (const [u, v] of places) {
+          c.beginPath();
+          c.arc(u, v, 3, 0, 2 * Math.PI);
+          c.fill();
+        }
     }
   }
 }
@@ -380,7 +396,7 @@ export class Training {
   /** Begins by itself, unless the address says otherwise, or the visitor asks for little motion. */
   begin() {
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (wish("run", calm ? "0" : "1") === "1") this.toggle();
+    if (!this.running && wish("run", calm ? "0" : "1") === "1") this.toggle();
   }
 
   /** @param {string} text @param {() => any} work */

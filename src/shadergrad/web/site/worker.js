@@ -36,6 +36,9 @@ let batches;
 /** Of the other programs. @type {Record<string, Batches>} */
 const samples = {};
 
+/** What a visitor reads of an error: not the name of the call. @param {{message: string}} error */
+const plain = ({ message }) => message.replace(/^\[\w+\] /, "");
+
 /** @param {Record<string, any>} values */
 const tell = (values) => postMessage(values);
 
@@ -76,7 +79,7 @@ const calls = {
       here = gpu;
       await gpu.open().catch((error) => {
         if (!(error instanceof NoGpuError)) throw error;
-        noGpu = error.message.replace(/^\[load\] /, "");
+        noGpu = plain(error);
         if (page.cpu !== "") throw new ShadergradError(`${error.message} The page cannot train on the CPU either: ${page.cpu ?? "it was exported by an older version."}`);
         here = cpu;
         return cpu.open();
@@ -96,7 +99,7 @@ const calls = {
       noGpu,
       language: /** @type {any} */ (cpu.step)?.language ?? "",
       plan: step.plan.name,
-      refused: gpu.step?.refused.map(({ plan, reason }) => `${plan}: ${reason.replace(/^\[\w+\] /, "")}`).join(" ") ?? "",
+      refused: gpu.step?.refused.map(({ plan, reason }) => `${plan}: ${plain({ message: reason })}`).join(" ") ?? "",
       choice: !noGpu && estimate < Infinity,
       compiling: compiling ? compiled : null,
       paces: { GPU: gpu.pace, CPU: cpu.pace },
@@ -118,8 +121,11 @@ const calls = {
     return calls.info();
   },
 
-  async run(/** @type {string} */ name, /** @type {any} */ inputs, /** @type {any} */ options) {
-    return (await here.program(name)).run(inputs, options);
+  /** Runs a program with the weights after so many steps. */
+  async run(/** @type {string} */ name, /** @type {any} */ inputs) {
+    const program = await here.program(name);
+    const { steps } = here.step;
+    return { ...(await program.run(inputs)), steps };
   },
   /** A program's arguments and results. */
   async describe(/** @type {string} */ name) {
@@ -155,11 +161,11 @@ const calls = {
     for (const { name, shape, dtype } of here.step.arguments) {
       const given = found.get(name);
       if (given && (given.dtype !== dtype || `${given.shape.slice(1)}` !== `${shape.slice(1)}` || given.shape[0] < shape[0]))
-        throw new ShadergradError(`[feed] ${name} is ${given.dtype} (${given.shape}); the step takes batches of ${dtype} (${shape}).`);
+        throw new ShadergradError(`${name} is ${given.dtype} (${given.shape}); the step takes batches of ${dtype} (${shape}).`);
     }
     const known = here.step.arguments.filter(({ name }) => found.has(name)).map(({ name }) => name);
     if (!known.length)
-      throw new ShadergradError(`[feed] the file has none of ${here.step.arguments.map((a) => a.name).join(", ")}.`);
+      throw new ShadergradError(`the file has none of ${here.step.arguments.map((a) => a.name).join(", ")}.`);
     for (const name of known) data.set(name, /** @type {any} */ (found.get(name)));
     return known;
   },
@@ -215,7 +221,7 @@ async function prepare(whole) {
     beside = performance.now() - begun;
     if (here === cpu) rival = gpu;
   } catch (error) {
-    noGpu = /** @type {Error} */ (error).message.replace(/^\[\w+\] /, "");
+    noGpu = plain(/** @type {Error} */ (error));
   } finally {
     compiling = false;
     tellPlace();
@@ -321,7 +327,7 @@ addEventListener("message", async (event) => {
   try {
     tell({ id, value: await calls[call](...args) });
   } catch (error) {
-    const { message } = /** @type {Error} */ (error);
+    const message = plain(/** @type {Error} */ (error)).replace(/^(the|this|there) /, (word) => word[0].toUpperCase() + word.slice(1));
     tell({ id, error: error instanceof ShadergradError ? message : `${message}. This is a fault of the page.` });
   }
 });
