@@ -81,8 +81,9 @@ class Plan:
         self.conv, self.x, self.w = conv, x.shape, w.shape
         self.counts = target.counts
         self.is_forward = math.prod(self.w[3:]) <= math.prod(self.counts)
-        self.along = conv.steps if self.is_forward else conv.dilations
-        self.size = tuple(-(-n // s) for n, s in zip(conv.lengths(self.x[3:]), self.along, strict=True))
+        lengths, along = conv.lengths(self.x[3:]), conv.steps if self.is_forward else conv.dilations
+        self.along = tuple(map(min, along, lengths))  # a longer step is not taken
+        self.size = tuple(-(-n // s) for n, s in zip(lengths, self.along, strict=True))
         self.plane = math.prod(self.along) * math.prod(self.size)
         self._plan_copy(x)
         self._plan_product(w, target)
@@ -234,7 +235,7 @@ def _plan(words: tuple[tuple[int, ...], ...], x: Strided, w: Strided, target: Ta
 
 
 def _is_served(conv: Conv, x: np.ndarray, w: np.ndarray) -> bool:
-    """Whether the arrays are of float32 and have elements, whose offsets have 32 bits, and the processor has fma."""
+    """Whether the arrays are of float32 and have elements, the offsets that kernels add have 32 bits, and the processor has fma."""
     if (
         not x.dtype == w.dtype == np.float32
         or not x.size
@@ -243,9 +244,11 @@ def _is_served(conv: Conv, x: np.ndarray, w: np.ndarray) -> bool:
         or any(s % x.itemsize for s in (*x.strides, *w.strides))
     ):
         return False
-    plane = math.prod(n + s for n, s in zip(conv.lengths(x.shape[3:]), conv.steps, strict=True))
+    lengths = conv.lengths(x.shape[3:])
+    steps = [min(n, max(both)) for n, *both in zip(lengths, conv.steps, conv.dilations, strict=True)]
+    plane = math.prod(n + step for n, step in zip(lengths, steps, strict=True))
     results = x.shape[0] * x.shape[1] * w.shape[1] * math.prod(conv.counts(x.shape[3:], w.shape[3:]))
-    gap = max(map(abs, x.strides)) * max(conv.steps) * LANES
+    gap = max(abs(x.strides[-1]) * steps[-1], *map(abs, w.strides[3:])) // x.itemsize * LANES  # of a gather of a row
     return max(math.prod(x.shape[:3]) * plane, results, gap) < MOST_ELEMENTS
 
 
