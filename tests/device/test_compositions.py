@@ -210,6 +210,19 @@ def test_backward_passes_through_slices_and_recurrent_layers_come_again(
         assert type(shown(h._node)) is Composite or shown(h._node).primitive.name == "cat"
 
 
+@pytest.mark.parametrize("name", ["RNNCell", "LSTMCell", "GRUCell"])
+def test_a_step_of_a_recurrent_cell_is_one_composition(name: str) -> None:
+    cell = getattr(sg.nn, name)(3, 4)
+    cell(sg.ones(2, 3))
+    state = cell(sg.ones(2, 3))
+    states = state if isinstance(state, tuple) else (state,)
+    shown_as = [shown(s._node) for s in states]
+    assert all(type(node) is Composite for node in shown_as)
+    assert len({id(node.composition) for node in shown_as if isinstance(node, Composite)}) == 1
+    recipe = next(node.composition.recipe for node in shown_as if isinstance(node, Composite))
+    assert len([row for row in recipe.rows if row[0].name == "dot"]) == 2
+
+
 def test_a_state_behind_a_released_pass_holds_no_history() -> None:
     """A truncated backward pass through time: what a program keeps of a step keeps neither its nodes nor the memory of its parameters."""
     layer: Any = sg.nn.LSTM(3, 4)

@@ -40,6 +40,7 @@ def computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]
     """Say which of the two computes from here on; native kernels do so from the first run of a program."""
     monkeypatch.setattr(cpu, "COMES_AGAIN", 1)
     monkeypatch.setattr(cpu, "LITTLE_COMES_AGAIN", 1)
+    monkeypatch.setattr(cpu, "LONG_COMES_AGAIN", 1)
 
     def choose(name: str) -> None:
         monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu=name))
@@ -427,12 +428,14 @@ def test_a_forked_child_has_threads_of_its_own(computes: Any, monkeypatch: pytes
 # -- starting
 
 
-@pytest.mark.parametrize(("elements", "again"), [(100, 4), (1 << 14, 2)])
+@pytest.mark.parametrize(
+    ("elements", "long", "again"), [(100, 2000, 4), (1 << 14, 2000, 2), (100, 1, 5), (1 << 14, 1, 2)]
+)
 def test_a_program_is_interpreted_until_it_comes_again(
-    elements: int, again: int, computes: Any, monkeypatch: pytest.MonkeyPatch
+    elements: int, long: int, again: int, computes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu, "COMES_AGAIN", 2)
-    monkeypatch.setattr(cpu, "LITTLE_COMES_AGAIN", 4)
+    for name, value in {"COMES_AGAIN": 2, "LITTLE_COMES_AGAIN": 4, "LONG_COMES_AGAIN": 5, "LONG": long}.items():
+        monkeypatch.setattr(cpu, name, value)
     computes("native")
     loaded: list[object] = []
     original = cpu.Native
@@ -442,16 +445,6 @@ def test_a_program_is_interpreted_until_it_comes_again(
     for run in range(1, 7):
         step(x).numpy()
         assert len(loaded) == (run >= again), f"run {run}"
-
-
-def test_long_programs_of_small_arrays_stay_with_the_interpreter(
-    computes: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cpu, "MOST_OF_SMALL", 3)
-    monkeypatch.setattr(cpu, "Native", None)  # it is not called
-    computes("native")
-    x = sg.tensor(np.ones(5, np.float32))
-    assert ((x * 2 + 1).exp() - 3).relu().numpy().shape == (5,)
 
 
 def test_the_device_says_how_it_computes(computes: Any) -> None:
@@ -495,8 +488,8 @@ def test_explanations_say_that_operations_are_fused(computes: Any, monkeypatch: 
     sums = sg.compile(lambda x: (x * 2).exp().cumsum(0) + 1)
     sums(sg.tensor(np.ones(4, np.float32)))
     assert "fused to 2 native kernels and 1 operation of NumPy (" in str(sums.explain(why=True))
-    monkeypatch.setattr(cpu, "MOST_OF_SMALL", 1)
-    assert "none fused: so many operations" in str(step.explain())
+    monkeypatch.setattr(cpu, "LONG", 1)
+    assert f"none fused before run {cpu.LONG_COMES_AGAIN}: so many operations" in str(step.explain())
 
 
 def test_a_profile_names_native_kernels_and_where_they_are_from(computes: Any) -> None:

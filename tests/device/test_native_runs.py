@@ -43,6 +43,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
         comes_again, long = RUNS[how]
         monkeypatch.setattr(cpu, "COMES_AGAIN", comes_again)
         monkeypatch.setattr(cpu, "LITTLE_COMES_AGAIN", comes_again)
+        monkeypatch.setattr(cpu, "LONG_COMES_AGAIN", comes_again)
         monkeypatch.setattr(execute, "LONG", long)
         programs.clear()
 
@@ -193,6 +194,7 @@ def test_trainings(name: str, runs: Any, monkeypatch: pytest.MonkeyPatch) -> Non
             runs("planned")
             monkeypatch.setattr(cpu, "COMES_AGAIN", comes_again)
             monkeypatch.setattr(cpu, "LITTLE_COMES_AGAIN", comes_again)
+            monkeypatch.setattr(cpu, "LONG_COMES_AGAIN", comes_again)
             for k, (actual, wanted) in enumerate(zip(trained(name, how), expected, strict=True)):
                 assert_same_bits(actual, wanted, f"{how}, compiled in run {comes_again}, value {k}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,8 @@ import torch
 import shadergrad as sg
 from helpers import as_array
 from shadergrad import nn
+from shadergrad.drive import execute
+from shadergrad.drive.execute import programs
 from shadergrad.nn.utils import parametrize
 from shadergrad.nn.utils import rnn as ours
 
@@ -74,6 +77,80 @@ def test_recurrent_modules_read_packed_sequences(kind: str, bidirectional: bool,
     (a.data * a.data).sum().backward()
     (b.data * b.data).sum().backward()
     assert_same([x.grad, mine.weight_hh_l0.grad], [y.grad, its.weight_hh_l0.grad])
+
+
+def test_a_packed_sequence_is_a_tuple_of_what_was_packed_then(device: str) -> None:
+    x = sg.tensor(batch(), device=device)
+    mine = ours.pack_padded_sequence(x, [5, 3, 2, 1])
+    x[:] = 0.0
+    its = theirs.pack_padded_sequence(torch.tensor(batch()), torch.tensor([5, 3, 2, 1]))
+    data, sizes, *orders = mine
+    assert orders == [None, None]
+    for found in (mine.data, mine[0], data, copy.deepcopy(mine).data, pickle.loads(pickle.dumps(mine)).data):
+        assert_same([found, sizes], [its.data, its.batch_sizes])
+    assert repr(mine).startswith("PackedSequence(data=tensor(")
+
+
+def test_packed_data_are_what_they_were_packed_as(device: str) -> None:
+    """Gradients are recorded as where the sequences were packed, and what is written to the data is what modules read."""
+    x = sg.tensor(batch(), device=device, requires_grad=True)
+    packed = ours.pack_padded_sequence(x, [5, 3, 2, 1])
+    with sg.no_grad():
+        assert packed.data.requires_grad
+        without = ours.pack_padded_sequence(x, [5, 3, 2, 1])
+    assert not without.data.requires_grad
+    assert not ours.pad_packed_sequence(without)[0].requires_grad
+    packed.data.sum().backward()
+    assert x.grad is not None
+    mine, its = without, theirs.pack_padded_sequence(torch.tensor(batch()), torch.tensor([5, 3, 2, 1]))
+    for p in (mine, its):
+        p.data.add_(1.0)
+    assert_same([ours.pad_packed_sequence(mine)[0]], [theirs.pad_packed_sequence(its)[0]])
+    assert_same([mine._replace(data=mine.data * 2).data, (mine + (1,))[0]], [its.data * 2, its.data])
+
+
+def test_hooks_see_packed_sequences() -> None:
+    seen: list[Any] = []
+    module = nn.GRU(3, 4)
+    module.register_forward_hook(lambda _, given, result: seen.append((given[0], result[0])))
+    packed = ours.pack_padded_sequence(sg.tensor(batch()), LENGTHS, enforce_sorted=False)
+    result, _ = module(packed)
+    assert seen == [(packed, result)]
+
+
+def test_projected_states_of_packed_sequences_are_pytorchs() -> None:
+    options = {"proj_size": 2, "bidirectional": True}
+    its, mine = torch.nn.LSTM(3, 4, **options), nn.LSTM(3, 4, **options)
+    mine.load_state_dict({k: v.numpy() for k, v in its.state_dict().items()})
+    a, last = mine(ours.pack_padded_sequence(sg.tensor(batch()), LENGTHS, enforce_sorted=False))
+    b, final = its(theirs.pack_padded_sequence(torch.tensor(batch()), torch.tensor(LENGTHS), enforce_sorted=False))
+    assert_same([a.data, last], [b.data, final])
+
+
+def test_what_fills_up_packed_sequences_is_not_read() -> None:
+    x = batch()
+    x[np.arange(5)[:, None] >= np.array(LENGTHS)] = np.nan
+    filled, module = sg.tensor(x, requires_grad=True), nn.LSTM(3, 4)
+    output, (h, c) = module(ours.pack_padded_sequence(filled, LENGTHS, enforce_sorted=False))
+    (output.data.sum() + h.sum() + c.sum()).backward()
+    for value in (output.data, h, c, filled.grad, module.weight_hh_l0.grad):
+        assert np.isfinite(as_array(value)).all()
+
+
+def test_other_lengths_are_no_other_program(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "LONG", 1 << 30)  # whatever is new is compiled
+    module = nn.GRU(3, 4, bidirectional=True).to(device)
+    x = sg.tensor(batch(), device=device)
+    counts = []
+    for lengths in (*[LENGTHS] * 5, [1, 2, 5, 1], [4, 5, 5, 4]):  # a backward pass is recognised after some repetitions
+        packed = ours.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        output, _ = ours.pad_packed_sequence(module(packed)[0])
+        (output * output).sum().backward()
+        assert module.weight_hh_l0.grad is not None
+        module.weight_hh_l0.grad.tolist()
+        module.zero_grad()
+        counts.append(programs.compiled)
+    assert counts[-3] == counts[-2] == counts[-1]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,10 @@ from helpers import assert_close, assert_compiles_nothing, assert_same_bits, gra
 from optimizer_cases import BY_CLOSURE, KINDS, LATER, RULES, torch_optimizer
 from shadergrad import optim
 from shadergrad.drive.execute import programs
+from shadergrad.graph.composition import Composition
 from shadergrad.nn.utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, vector_to_parameters
+from shadergrad.optim import lbfgs
+from shadergrad.tensor import flush
 
 STEPPED = [rule for rule, (kind, _) in RULES.items() if kind not in BY_CLOSURE]
 every_rule = pytest.mark.parametrize("rule", STEPPED)
@@ -560,7 +563,11 @@ def closure_for(optimizer: Any, x: Any, calls: list[float]) -> Callable[[], Any]
     ],
     ids=["fixed steps", "strong Wolfe", "strong Wolfe, short history"],
 )
-def test_lbfgs_goes_pytorchs_way_in_float64(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("in_numpy", [0, 1 << 16])
+def test_lbfgs_goes_pytorchs_way_in_float64(
+    options: dict[str, Any], in_numpy: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lbfgs, "MOST_IN_NUMPY", in_numpy)
     x = sg.tensor(ROSENBROCK_START, dtype=sg.float64, requires_grad=True)
     y = torch.tensor(ROSENBROCK_START, dtype=torch.float64, requires_grad=True)
     optimizer, reference = optim.LBFGS([x], **options), torch.optim.LBFGS([y], **options)
@@ -609,6 +616,39 @@ def test_lbfgs_compiles_nothing_once_it_runs(device: str) -> None:
     optimizer.step(closure)
     assert programs.compiled == before
     assert optimizer.state_dict()["state"][0]["n_iter"] == 16
+
+
+def test_lbfgs_runs_as_many_programs_for_a_long_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    flushes: list[None] = []
+    monkeypatch.setattr(lbfgs, "flush", lambda **options: flushes.append(None) or flush(**options))
+    x = sg.tensor(ROSENBROCK_START, requires_grad=True)
+    optimizer = optim.LBFGS([x], lr=1e-3, max_iter=4)
+    counts = []
+    for _ in range(4):
+        flushes.clear()
+        optimizer.step(closure_for(optimizer, x, []))
+        counts.append(len(flushes))
+    assert len(optimizer.state_dict()["state"][0]["old_dirs"]) > 8
+    assert counts[1:] == counts[1:2] * 3
+
+
+def test_lbfgs_makes_no_nodes_of_a_closure_that_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = sg.nn.Sequential(sg.nn.Linear(3, 4), sg.nn.Tanh(), sg.nn.Linear(4, 1)), sg.ones(5, 3)
+    optimizer = optim.LBFGS(model.parameters(), lr=1e-3, max_iter=4)
+
+    def closure() -> sg.Tensor:
+        optimizer.zero_grad()
+        loss = (model(inputs) - 1).square().mean()
+        loss.backward()
+        return loss
+
+    for _ in range(4):
+        optimizer.step(closure)
+    expanded: list[Any] = []
+    expand = Composition.expand
+    monkeypatch.setattr(Composition, "expand", lambda self: expanded.append(self.recipe) or expand(self))
+    optimizer.step(closure)
+    assert not expanded
 
 
 def test_lbfgs_continues_from_a_state_dict() -> None:

@@ -57,6 +57,13 @@ def test_a_value_that_is_read_leaves_those_behind_that_tensors_hold(computed: li
     assert computed == first
 
 
+def test_a_part_that_is_read_leaves_the_joined_array_behind(computed: list[str]) -> None:
+    x = sg.tensor([1.0, 2.0])
+    joined = sg.cat([x.exp(), (x + 1).exp()])
+    assert_close([joined[k].item() for k in range(4)], np.exp([1.0, 2.0, 2.0, 3.0]), 1e-6, 0)
+    assert computed == ["Exp", "Exp"]
+
+
 def episode(lib: Any, w: Any, length: int) -> Any:
     """A loss of as many moves, each of which is looked at."""
     scores, rewards = [], []
@@ -83,7 +90,7 @@ def test_episodes_of_many_lengths_have_pytorchs_gradients(monkeypatch: pytest.Mo
 
 def test_a_length_that_comes_once_is_not_planned() -> None:
     w = sg.tensor([0.5, -1.0, 2.0], requires_grad=True)
-    for length in (20, 21):
+    for length in (20, 21, 4):
         loss = episode(sg, w, length)
         before = execute.programs.compiled
         loss.backward()

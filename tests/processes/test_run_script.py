@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -165,6 +166,12 @@ def test_a_module_runs_as_python_m_does(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "shadergrad", "run", "--device", "cpu", "-m", "package", "-x"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.stdout, done.stderr, done.returncode) == ("2.0 ['-x']\n", "", 0)
+
+
+def test_the_collector_leaves_the_library_out_and_collects_young_cycles_as_often(tmp_path: Path) -> None:
+    source = "import gc, torch\nprint(gc.get_freeze_count() > len(gc.get_objects()), gc.get_threshold())\n"
+    young, middle, full = gc.get_threshold()
+    assert run(tmp_path, source) == (0, f"True {(young, middle, 10 * full)}\n", "")
 
 
 def test_a_script_that_is_not_there_is_bad_input(tmp_path: Path) -> None:

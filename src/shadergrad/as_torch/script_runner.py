@@ -18,6 +18,7 @@ from types import ModuleType
 import shadergrad
 
 from ..errors import ShadergradError
+from ..system.gc_pause import full_collections_are_rare
 from ..tensor import Tensor
 from . import missing_names
 from .absent import Absent, StandIn
@@ -53,7 +54,7 @@ def _run(program: Callable[[], object]) -> int:
     failure: BaseException | None = None
     code = 0
     try:
-        with for_child_processes():
+        with for_child_processes(), full_collections_are_rare():
             program()
     except SystemExit as stopped:
         code = _exit_code(stopped.code)

@@ -101,12 +101,12 @@ def name_of(graph: Graph, target: Target) -> str | None:
     places = [[place.get(id(n)) for n in group] for group in (graph.inputs, graph.outputs, graph.keep, graph.nodes)]
     # JSON tells 1 from 1.0 and True, and -0.0 from 0.0
     whole = [[data for _, data in written.values()], rows, places, sorted(graph.in_place.items()), astuple(target)]
-    return hashlib.sha256(f"{_version()} {json.dumps(whole)}".encode()).hexdigest()
+    return hashlib.sha256(f"{source_digest()} {json.dumps(whole)}".encode()).hexdigest()
 
 
 @cache
-def _version() -> str:
-    """A digest of the compiler's own source: another version has other plans."""
+def source_digest() -> str:
+    """Of the compiler's own source: another version has other plans."""
     digest = hashlib.sha256(str(FORMAT).encode())
     for part in TEXTS:
         path = PACKAGE / part

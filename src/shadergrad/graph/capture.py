@@ -148,7 +148,8 @@ class Capture(Numbered):
 
     def _asked_again(self) -> list[int]:
         """The positions of nodes, besides the outputs, that may be needed later: by a backward pass, by a living tensor, or by the gradient of
-        an extremum. Views and constants cost nothing, so a view is replaced by its base.
+        an extremum. Views and constants cost nothing, so a view is replaced by its base; joined arrays have no single base, and each part would
+        be computed again.
         """
         asked: set[int] = set()
         for node, place in self._position.items():
@@ -165,7 +166,10 @@ class Capture(Numbered):
             if node.storage is not None:
                 continue
             if node.primitive.kind == "view":
-                if place in asked:
+                parts = len(node.inputs)
+                if place in asked and parts > 1:
+                    found.append(place)
+                elif place in asked:
                     asked.add(self._position[node.inputs[0]])
                 if place in given:
                     given.add(self._position[resolve(node.inputs[0])])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import ShapeError
+from ..graph.node import grad_mode, mode
 from ..tensor import Tensor, host_tensor, where
 
 
@@ -76,17 +78,79 @@ class PackedSequence(NamedTuple):
         return self.to(dtype="uint8")
 
 
+class _Unpacked(PackedSequence):
+    """A PackedSequence made of rows (time, sequence, *), longest first, whose data are gathered when somebody asks for them.
+
+    Recurrent modules and pad_packed_sequence read the rows instead, until somebody has asked for the data and may write to them. The data have another
+    size for other lengths, the rows have not, so a loop whose lengths are new in each step repeats a program that it knows.
+    """
+
+    rows: Tensor
+    _gathered: Tensor | None
+    _records: bool  # whether gradients were recorded where the sequences were packed
+
+    @classmethod
+    def of(cls, rows: Tensor, batch_sizes: np.ndarray, *orders: Tensor | None) -> PackedSequence:
+        """The part of the rows that the batch sizes count."""
+        made = tuple.__new__(cls, (None, host_tensor(np.asarray(batch_sizes, np.int64), device="cpu"), *orders))
+        made._gathered, made._records = None, mode.grad
+        # their value now, for the rows may be a view of what is written to later
+        made.rows = Tensor._of(rows._node) if mode.grad else rows.detach().clone()
+        return made
+
+    @property
+    def data(self) -> Tensor:  # type: ignore[override]
+        """(sum of lengths, *)."""
+        if self._gathered is None:
+            times, count = self.rows.shape[:2]
+            sizes = self.batch_sizes.numpy()
+            index = np.concatenate([t * count + np.arange(n) for t, n in enumerate(sizes)]).astype(np.int32)
+            with grad_mode(self._records):
+                flat = self.rows.reshape(times * count, *self.rows.shape[2:])
+                self._gathered = flat[host_tensor(index, device=self.rows.device)]
+        return self._gathered
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether somebody has the data."""
+        return self._gathered is not None
+
+    # what else reads the first item of the tuple
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.data, self.batch_sizes, self.sorted_indices, self.unsorted_indices))
+
+    def __getitem__(self, key: Any) -> Any:
+        return tuple(self)[key]
+
+    def __add__(self, other: Any) -> Any:
+        return tuple(self) + other
+
+    def _replace(self, **values: Any) -> PackedSequence:  # type: ignore[misc]
+        return PackedSequence(*self)._replace(**values)
+
+    def __repr__(self) -> str:
+        return repr(PackedSequence(*self))
+
+    def __reduce__(self) -> Any:
+        return PackedSequence, tuple(self)
+
+
 def lengths_of(packed: PackedSequence) -> np.ndarray:
     """The lengths of the sequences, longest first."""
-    sizes = packed.batch_sizes.numpy()
-    return (np.arange(sizes[0])[:, None] < sizes).sum(1)
+    return is_real(packed.batch_sizes.numpy()).sum(0)
+
+
+def is_real(batch_sizes: np.ndarray) -> np.ndarray:
+    """Whether each (time, sequence) has an element."""
+    return np.arange(batch_sizes[0]) < batch_sizes[:, None]
 
 
 def places(batch_sizes: np.ndarray) -> np.ndarray:
     """Where in the data each (time, sequence) lies; 0 where there is none."""
     starts = np.concatenate([[0], np.cumsum(batch_sizes)[:-1]])
     where_in = starts[:, None] + np.arange(batch_sizes[0])
-    return np.where(np.arange(batch_sizes[0]) < batch_sizes[:, None], where_in, 0)
+    return np.where(is_real(batch_sizes), where_in, 0)
 
 
 def padded(packed: PackedSequence, value: float = 0.0, total: int | None = None) -> Tensor:
@@ -97,19 +161,18 @@ def padded(packed: PackedSequence, value: float = 0.0, total: int | None = None)
             f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total} and "
             f"max sequence length being {len(sizes)}"
         )
-    more = np.zeros((0 if total is None else total) - len(sizes) if total else 0, sizes.dtype)
-    all_sizes = np.concatenate([sizes, more])
-    index = np.concatenate([places(sizes), np.zeros((len(more), sizes[0]), np.int64)]).astype(np.int32)
-    data = packed.data
-    found = data[host_tensor(index.ravel(), device=data.device)].reshape(*index.shape, *data.shape[1:])
-    real = np.arange(sizes[0]) < all_sizes[:, None]
-    mask = host_tensor(real.reshape(*real.shape, *[1] * (data.ndim - 1)), device=data.device)
-    return where(mask.expand(*found.shape), found, value if data.is_floating_point() else int(value))
+    more = 0 if total is None else total - len(sizes)
+    real = is_real(np.concatenate([sizes, np.zeros(more, sizes.dtype)]))
+    if isinstance(packed, _Unpacked) and not packed.is_gathered:
+        found = packed.rows.pad((0, 0) * (packed.rows.ndim - 1) + (0, more)) if more else packed.rows
+    else:
+        index = np.concatenate([places(sizes), np.zeros((more, sizes[0]), np.int64)]).astype(np.int32)
+        data = packed.data
+        found = data[host_tensor(index.ravel(), device=data.device)].reshape(*index.shape, *data.shape[1:])
+    mask = host_tensor(real.reshape(*real.shape, *[1] * (found.ndim - 2)), device=found.device)
+    return where(mask.expand(*found.shape), found, value if found.is_floating_point() else int(value))
 
 
 def packed_from(x: Tensor, batch_sizes: np.ndarray, *orders: Tensor | None) -> PackedSequence:
-    """Of (time, sequence, *), longest first, what the batch sizes count."""
-    times, count = x.shape[:2]
-    index = np.concatenate([t * count + np.arange(n) for t, n in enumerate(batch_sizes)]).astype(np.int32)
-    data = x.reshape(times * count, *x.shape[2:])[host_tensor(index, device=x.device)]
-    return PackedSequence(data, host_tensor(np.asarray(batch_sizes, np.int64), device="cpu"), *orders)
+    """Of (time, sequence, *), longest first, what the batch sizes count. orders: sorted and unsorted indices, or None."""
+    return _Unpacked.of(x, batch_sizes, *orders)

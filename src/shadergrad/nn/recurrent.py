@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ShapeError
-from ..tensor import Tensor, cat, empty, stack, zeros
+from ..tensor import Tensor, cat, empty, host_tensor, stack, where, zeros
 from ..tensor.composed import composed
 from ..tensor.precision import here, policy, states_under_autocast
 from ..tensor.shared_weights import shared_linear
@@ -21,7 +21,7 @@ from . import init
 from .arguments import check_tensor, number, takes_tensors
 from .errors import ArgumentError, ModuleTypeError
 from .module import Module
-from .packed_sequence import PackedSequence, lengths_of, packed_from, padded
+from .packed_sequence import PackedSequence, is_real, packed_from, padded
 from .parameter import Parameter
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
@@ -73,17 +73,24 @@ def scan(
     bias_hh: Tensor | None,
     weight_hr: Tensor | None,
     *state: Tensor,
+    real: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """The outputs of one layer in one direction at all times, and the last state."""
+    """The outputs of one layer in one direction at all times, and the last state.
+
+    real: (T, N, 1) of bool. Where it is false, a sequence has no element: it keeps its state.
+    """
     _, step = STEPS[mode]
     times = [*enumerate(F.linear(input, weight_ih, bias_ih).unbind())]
     hidden = shared_linear(F.linear, weight_hh, bias_hh)
     reduced = None if weight_hr is None else shared_linear(F.linear, weight_hr, None)
     outputs = []
+    goes_on = None if real is None else real.unbind()
     for k, x in reversed(times) if backwards else times:
-        state = step(x, hidden(k, state[0]), state)
+        before, state = state, step(x, hidden(k, state[0]), state)
         if reduced is not None:
             state = (reduced(k, state[0]), *state[1:])
+        if goes_on is not None:
+            state = tuple([where(goes_on[k], new, old) for new, old in zip(state, before, strict=True)])
         outputs.append(state[0])
     return stack(outputs[::-1] if backwards else outputs), *state
 
@@ -184,47 +191,19 @@ class RNNBase(Module):
         """Draw all parameters anew, uniform on +-1/sqrt(hidden_size)."""
         initialise(self, self.hidden_size)
 
-    def __call__(self, input: Any, hx: Any = None) -> Any:
-        if isinstance(input, PackedSequence):
-            return self._on_packed(input, hx)
-        return super().__call__(input, hx)
-
-    def _on_packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
-        """Groups sequences of one length, so that each ends, and begins backwards, at its own end."""
-        single = self.mode != "LSTM"
-        states = None if hx is None else [hx] if single else list(hx)
-        if states is not None and packed.sorted_indices is not None:
-            states = [s.index_select(1, packed.sorted_indices) for s in states]
-        x, lengths = padded(packed), lengths_of(packed)
-        outputs, finals = [], []
-        for length in dict.fromkeys(lengths.tolist()):
-            same = slice(int((lengths > length).sum()), int((lengths >= length).sum()))
-            part = x[:length, same]
-            own = None if states is None else tuple(s[:, same] for s in states)
-            given = part.transpose(0, 1) if self.batch_first else part
-            output, last = super().__call__(given, own if own is None or not single else own[0])
-            output = output.transpose(0, 1) if self.batch_first else output
-            outputs.append(output.pad((0, 0, 0, 0, 0, x.shape[0] - length)))
-            finals.append((last,) if single else last)
-        joined = [cat(list(parts), 1) for parts in zip(*finals, strict=True)]
-        if packed.unsorted_indices is not None:
-            joined = [s.index_select(1, packed.unsorted_indices) for s in joined]
-        result = packed_from(cat(outputs, 1), packed.batch_sizes.numpy(), *packed[2:])
-        return result, joined[0] if single else tuple(joined)
-
     def flatten_parameters(self) -> None:
         """Does nothing; for compatibility."""
 
     # -- forward
 
-    def _run(self, input: Tensor, states: State) -> tuple[Tensor, State]:
-        """input (T, N, width) and states (layers * directions, N, size) to the output and the last states."""
+    def _run(self, input: Tensor, states: State, real: Tensor | None) -> tuple[Tensor, State]:
+        """input (T, N, width) and states (layers * directions, N, size) to the output and the last states. real: see scan."""
         finals: list[State] = []
         for layer in range(self.num_layers):
             outputs = []
             for direction, suffix in enumerate(self._suffixes(layer)):
                 first = tuple(s[layer * self._directions + direction] for s in states)
-                output, last = self._scan(input, first, suffix, backwards=direction == 1)
+                output, last = self._scan(input, first, suffix, direction == 1, real)
                 outputs.append(output)
                 finals.append(last)
             input = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
@@ -232,16 +211,22 @@ class RNNBase(Module):
                 input = F.dropout(input, self.dropout, self.training)
         return input, tuple(stack(list(parts)) for parts in zip(*finals, strict=True))
 
-    def _scan(self, input: Tensor, state: State, suffix: str, backwards: bool) -> tuple[Tensor, State]:
+    def _scan(
+        self, input: Tensor, state: State, suffix: str, backwards: bool, real: Tensor | None
+    ) -> tuple[Tensor, State]:
         """One layer in one direction over all times."""
         weights: list[Any] = [getattr(self, name + suffix, None) for name in WEIGHTS]
-        output, *last = scan(self.mode, backwards, input, *weights, *state)
+        given = {} if real is None else {"real": real}
+        output, *last = scan(self.mode, backwards, input, *weights, *state, **given)
         return output, tuple(last)
 
-    def _forward(self, input: Tensor, states: State | None, n_states: int) -> tuple[Tensor, State]:
+    def _forward(self, input: Any, states: State | None, n_states: int) -> tuple[Any, State]:
         name = type(self).__name__
         for s in states or ():
             check_tensor(name, "hx", s)
+        if isinstance(input, PackedSequence):
+            return self._on_packed(input, states, n_states)
+        check_tensor(name, "input", input)
         if input.ndim not in (2, 3):
             raise ArgumentError(f"{name}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         batched = input.ndim == 3
@@ -249,14 +234,34 @@ class RNNBase(Module):
             if s.ndim != input.ndim:
                 kind = "batched 3-D" if batched else "unbatched 2-D"
                 raise ShapeError(f"For {kind} input, hx should also be {input.ndim}-D but got {s.ndim}-D tensor")
-        if input.shape[-1] != self.input_size:
-            raise ShapeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
-            )
         if not batched:
             input, states = input.unsqueeze(1), None if states is None else tuple(s.unsqueeze(1) for s in states)
         elif self.batch_first:
             input = input.transpose(0, 1)
+        output, finals = self._on_batch(input, states, n_states)
+        if not batched:
+            return output.squeeze(1), tuple(s.squeeze(1) for s in finals)
+        return (output.transpose(0, 1) if self.batch_first else output), finals
+
+    def _on_packed(self, packed: PackedSequence, states: State | None, n_states: int) -> tuple[PackedSequence, State]:
+        """All sequences at all times, of which each keeps its state where it has no element."""
+        x, sizes = padded(packed), packed.batch_sizes.numpy()
+        real = host_tensor(is_real(sizes)[:, :, None], device=x.device)
+        if states is not None and packed.sorted_indices is not None:
+            states = tuple([s.index_select(1, packed.sorted_indices) for s in states])
+        output, finals = self._on_batch(x, states, n_states, real)
+        if packed.unsorted_indices is not None:
+            finals = tuple([s.index_select(1, packed.unsorted_indices) for s in finals])
+        return packed_from(output, sizes, packed.sorted_indices, packed.unsorted_indices), finals
+
+    def _on_batch(
+        self, input: Tensor, states: State | None, n_states: int, real: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """As _run, of an input (T, N, width) whose width is checked, and states that are checked, zeros where there are none."""
+        if input.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
+            )
         sizes = (self.proj_size or self.hidden_size, self.hidden_size)[:n_states]
         shapes = [(self.num_layers * self._directions, input.shape[1], size) for size in sizes]
         if states is None:
@@ -264,10 +269,7 @@ class RNNBase(Module):
         for k, (s, shape) in enumerate(zip(states, shapes, strict=True)):
             if tuple(s.shape) != shape:
                 raise ShapeError(f"Expected hidden{f'[{k}]' if n_states > 1 else ''} size {shape}, got {list(s.shape)}")
-        output, finals = self._run(input, states_under_autocast(self.mode.lower(), states) if here.kinds else states)
-        if not batched:
-            return output.squeeze(1), tuple(s.squeeze(1) for s in finals)
-        return (output.transpose(0, 1) if self.batch_first else output), finals
+        return self._run(input, states_under_autocast(self.mode.lower(), states) if here.kinds else states, real)
 
     def extra_repr(self) -> str:
         parts = [f"{self.input_size}, {self.hidden_size}"]
@@ -321,7 +323,7 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
     @takes_tensors
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor | PackedSequence, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """input and h of the start to (outputs at all times, h at the end); see the class for the shapes."""
         output, finals = self._forward(input, None if hx is None else (hx,), 1)
         return output, finals[0]
@@ -345,7 +347,9 @@ class LSTM(RNNBase):
         super().__init__("LSTM", *args, **kwargs)
 
     @takes_tensors
-    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def forward(
+        self, input: Tensor | PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Any, tuple[Tensor, Tensor]]:
         """input and (h, c) of the start to (outputs at all times, (h, c) at the end); see RNN for the shapes."""
         output, (h, c) = self._forward(input, None if hx is None else tuple(hx), 2)
         return output, (h, c)
@@ -370,7 +374,7 @@ class GRU(RNNBase):
         super().__init__("GRU", *args, **kwargs)
 
     @takes_tensors
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor | PackedSequence, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """input and h of the start to (outputs at all times, h at the end); see RNN for the shapes."""
         output, finals = self._forward(input, None if hx is None else (hx,), 1)
         return output, finals[0]

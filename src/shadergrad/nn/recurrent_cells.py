@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import ShapeError
 from ..tensor import Tensor, empty, zeros
+from ..tensor.composed import composed
 from ..tensor.precision import here, states_under_autocast
 from . import functional as F
 from .arguments import check_tensor, takes_tensors, whole
@@ -15,6 +16,21 @@ from .parameter import Parameter
 from .recurrent import STEPS, State, initialise
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
+
+
+@composed
+def cell_step(
+    mode: str,
+    input: Tensor,
+    weight_ih: Tensor,
+    bias_ih: Tensor | None,
+    weight_hh: Tensor,
+    bias_hh: Tensor | None,
+    *state: Tensor,
+) -> State:
+    """The next state. input (N, input_size), state (N, hidden_size) each."""
+    x = F.linear(input, weight_ih, bias_ih)
+    return STEPS[mode][1](x, F.linear(state[0], weight_hh, bias_hh), state)
 
 
 class RNNCellBase(Module):
@@ -61,8 +77,7 @@ class RNNCellBase(Module):
             if tuple(s.shape) != (input.shape[0], self.hidden_size):
                 raise ShapeError(f"[{name}] hidden is {tuple(s.shape)}, expected {(input.shape[0], self.hidden_size)}.")
         state = states_under_autocast(f"{mode.lower()}_cell", state) if here.kinds else state
-        x = F.linear(input, self.weight_ih, self.bias_ih)
-        result = STEPS[mode][1](x, F.linear(state[0], self.weight_hh, self.bias_hh), state)
+        result = cell_step(mode, input, self.weight_ih, self.bias_ih, self.weight_hh, self.bias_hh, *state)
         return result if batched else tuple(s.squeeze(0) for s in result)
 
     def extra_repr(self) -> str:

@@ -1,19 +1,21 @@
 """L-BFGS, with a line search that satisfies the strong Wolfe conditions.
 
 Its control flow depends on losses, so every iteration waits for the device a few times, and it cannot be part of a compiled step
-(the closure's computation can be one). Directions and history stay on the device. Reference: torch.optim.LBFGS, minFunc.
+(the closure's computation can be one). Directions and history stay on the device; the cpu device's short directions are computed in
+NumPy. Reference: torch.optim.LBFGS, minFunc.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..drive.tracing import current
+from ..dtypes import float32, float64
 from ..errors import CompileError
 from ..graph.node import grad_mode
 from ..tensor import Tensor, cat, flush, stack, zeros
@@ -22,6 +24,9 @@ from .state import pairs_of
 
 LISTS = ("old_dirs", "old_stps", "ro")  # the state's names, as PyTorch's
 TENSORS = ("d", "H_diag", "prev_flat_grad")
+# Of these dtypes NumPy computes the cpu device's directions: calling a program takes longer than a round does.
+IN_NUMPY = (float32, float64)
+MOST_IN_NUMPY = 1 << 16  # elements of them, beyond which threads pay
 NUMBERS = ("func_evals", "n_iter", "t", "prev_loss")
 
 
@@ -170,17 +175,13 @@ class LBFGS(Optimizer):
             steps.append(s)
             weights.append(1.0 / curvature)
             state["H_diag"] = curvature / length
-        q = -gradient
-        along: list[Tensor] = []
-        for y, s, weight in reversed(list(zip(changes, steps, weights, strict=True))):
-            along.append(s.dot(q) * weight)
-            q = q - y * along[-1]
-            flush()  # every round is the same small program, whatever the length of the history
-        direction = q * state["H_diag"]
-        for y, s, weight, a in zip(changes, steps, weights, reversed(along), strict=True):
-            direction = direction + s * (a - y.dot(direction) * weight)
-            flush()
-        state["d"] = direction
+        vectors = list(zip(changes, steps, weights, strict=True))
+        if gradient.device.type == "cpu" and gradient.dtype in IN_NUMPY and gradient.numel() <= MOST_IN_NUMPY:
+            arrays = [(y.numpy(), s.numpy(), weight.numpy()) for y, s, weight in vectors]
+            found = two_loops((-gradient).numpy(), arrays, state["H_diag"].numpy(), array_dot, lambda: None)
+            state["d"] = Tensor(found, dtype=gradient.dtype, device=gradient.device)
+        else:  # every round is the same small program, whatever the length of the history
+            state["d"] = two_loops(-gradient, vectors, state["H_diag"], Tensor.dot, flush)
 
     def _trial(self, closure: Callable[[], Any], origin: list[Tensor], direction: Tensor, length: float) -> Trial:
         self._move(origin, length, direction)
@@ -214,6 +215,7 @@ class LBFGS(Optimizer):
         for p, before in zip(self._parts(), origin, strict=True):
             p.copy_(before + step[offset : offset + p.numel()].reshape(p.shape))
             offset += p.numel()
+        flush()  # so that every loss is computed from parameters with values, by one program
 
     # -- saving
 
@@ -232,9 +234,38 @@ class LBFGS(Optimizer):
         self.state[p] = state
 
 
+V = TypeVar("V", Tensor, np.ndarray)
+
+
+def two_loops(
+    q: V, history: Sequence[tuple[V, V, V]], scale: V, dot: Callable[[V, V], V], end_round: Callable[[], None]
+) -> V:
+    """The inverse Hessian that the history implies times q (n,), by the recursion.
+
+    history: changes of the gradient (n,), steps (n,), and 1 over their products (). scale: of the Hessian's diagonal, ().
+    """
+    along: list[V] = []
+    for change, step, weight in reversed(history):
+        along.append(dot(step, q) * weight)
+        q = q - change * along[-1]
+        end_round()
+    q = q * scale
+    for (change, step, weight), a in zip(history, reversed(along), strict=True):
+        q = q + step * (a - dot(change, q) * weight)
+        end_round()
+    return q
+
+
+def array_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product of vectors (n,). A BLAS's bits would depend on the number of its threads."""
+    return (a * b).sum()
+
+
 def numbers(*values: Tensor) -> list[float]:
     """The values of one-element tensors, in one read."""
-    return stack([v.reshape(()).to(dtype=values[-1].dtype) for v in values]).tolist()
+    wanted = stack([v.reshape(()).to(dtype=values[-1].dtype) for v in values])
+    flush(views=True)  # with all that is alive, for which the program of the iteration before serves again
+    return wanted.tolist()
 
 
 def scalar(value: float, like: Tensor) -> Tensor:

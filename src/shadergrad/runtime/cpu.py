@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import plan as plans
+from ..compile.native import steps_cache
 from ..compile.native.program import Row, Steps, steps_of
 from ..compile.native.program import Step as NativeStep
 from ..compile.native.unpacking import unpacked_late
@@ -37,9 +38,10 @@ from .threads import pool
 COMES_AGAIN = 2  # the run in which a program is compiled
 LITTLE_COMES_AGAIN = 32  # the same for a program that NumPy runs in less time than machine code takes to load
 MANY, LARGE = 48, 1 << 14  # operations, or elements of an array, that are no little
-MOST_OF_SMALL = (
-    2000  # operations on small arrays, as of a sampler's unrolled loop: compiling more takes many seconds, and is left
+LONG_COMES_AGAIN = (
+    16  # the same for a long program of small arrays: the runs before take NumPy as long as it takes to compile
 )
+LONG = 2000  # operations on small arrays from which on a program is long, as of a sampler's unrolled loop, which often runs once
 
 Step = tuple[Any, Rows, Rows, list[int]]  # an operation, and the rows that nothing reads afterwards
 
@@ -160,17 +162,14 @@ class CpuProgram(Program):
 
 
 class NativeProgram(CpuProgram):
-    """A plan that is interpreted at first, and compiled at its second run (a small one at its 32nd), because most graphs of a script's
-    first seconds do not recur. Operations without a native kernel are interpreted.
+    """A plan that is interpreted at first, and compiled at its second run (a small one at its 32nd, a long one of small arrays at its 16th),
+    because most graphs of a script's first seconds do not recur. Operations without a native kernel are interpreted.
     """
 
     def __init__(self, device: CpuDevice, plan: Plan) -> None:
         super().__init__(device, plan)
         self._runs = 0
-        small = all(spec.size < LARGE for spec in plan.buffers)
-        self._compiled_in = LITTLE_COMES_AGAIN if small and len(plan.dispatches) < MANY else COMES_AGAIN
-        if _stays(plan):
-            self._compiled_in = 0
+        self._compiled_in = _compiled_in(plan)
         self._native: Native | None = None
 
     def _operation(self, primitive: Primitive) -> Any:
@@ -178,9 +177,8 @@ class NativeProgram(CpuProgram):
 
     def run(self, inputs: Sequence[Storage], into: Sequence[Storage | None] | None = None) -> list[Storage]:
         self._runs += 1
-        if self._runs == self._compiled_in:
-            steps = steps_of(self.plan, llvm.code().tile)
-            self._native = None if steps is None else Native(steps)
+        if self._native is None and self._runs in (1, self._compiled_in):
+            self._load()
         if self._native is None:
             return super().run(inputs, into)
         plan, by_row = self.plan, dict(zip(self.plan.inputs, inputs, strict=True))
@@ -197,6 +195,17 @@ class NativeProgram(CpuProgram):
         given_back = self._give_all(arrays, by_row, into)
         self._native.keep(replaced)
         return given_back
+
+    def _load(self) -> None:
+        """Load the native program: at the first run if its steps are cached, else at that in which it is compiled."""
+        tile = llvm.code().tile
+        path = steps_cache.path_of(self.plan, tile) if self._compiled_in else None
+        steps = None if path is None else steps_cache.read(path)
+        if steps is None and self._runs == self._compiled_in:
+            steps = steps_of(self.plan, tile)
+            if steps is not None and path is not None:
+                steps_cache.write(path, steps)
+        self._native = None if steps is None else Native(steps)
 
     def _targets(
         self, rows: Sequence[int], by_row: dict[int, Storage], into: Sequence[Storage | None] | None
@@ -226,15 +235,23 @@ class NativeProgram(CpuProgram):
         return told
 
 
-def _stays(plan: Plan) -> bool:
-    """Whether a program is never compiled, because compilation would take too long."""
-    return len(plan.dispatches) > MOST_OF_SMALL and all(spec.size < LARGE for spec in plan.buffers)
+def _compiled_in(plan: Plan) -> int:
+    """The run in which a program is compiled."""
+    if _is_long(plan):
+        return LONG_COMES_AGAIN
+    little = len(plan.dispatches) < MANY and all(spec.size < LARGE for spec in plan.buffers)
+    return LITTLE_COMES_AGAIN if little else COMES_AGAIN
+
+
+def _is_long(plan: Plan) -> bool:
+    """Whether compilation takes as long as many runs in NumPy."""
+    return len(plan.dispatches) > LONG and all(spec.size < LARGE for spec in plan.buffers)
 
 
 def native_kernels(plan: Plan) -> str:
     """A line of text: the native kernels into which a program of the cpu device is compiled when it recurs."""
-    if _stays(plan):
-        return f"none fused: so many operations on fewer than {LARGE:,} elements each would take long to compile"
+    if _is_long(plan):
+        return f"none fused before run {LONG_COMES_AGAIN}: so many operations on fewer than {LARGE:,} elements each take long to compile"
     steps = steps_of(plan, llvm.code().tile)
     if steps is None:
         return "none fused: an array has no elements, nothing is computed, or other processes are waited for in between"

@@ -25,11 +25,13 @@ from ..compile.native.slots import ALIGNMENT, slots_of
 from ..graph.primitive import Primitive
 from ..primitives.dot import Dot
 from ..primitives.window import Conv
+from ..system import heap
 from . import blas, llvm, native_convolution, products, timing
 from .device import Storage
 from .native_operations import laid, operation_of
 from .threads import Kernels, pool
 
+LARGE = 1 << 26  # bytes
 MOST_AT_ONCE = 64  # kernels of a foreign call: Ctrl-C is delivered between calls
 
 
@@ -71,6 +73,8 @@ class _Memory:
                 program.forget()
             self.seen_by.clear()
             self.bytes = np.empty(0, np.uint8)  # the old goes first
+            if nbytes >= LARGE:  # as do the arrays of the interpreter, which ran the program until now
+                heap.return_freed_memory()
             self.bytes = _aligned(nbytes)
         return self.bytes
 
