@@ -179,6 +179,17 @@ def test_a_convolution_and_its_gradients_store_no_windows(webgpu: str) -> None:
     assert step.plan.temporary_bytes < 4 * image < windows
 
 
+def test_a_convolution_of_an_empty_batch_is_pytorchs() -> None:
+    found = []
+    for library in (sg, torch):
+        x, w = (library.ones(shape, requires_grad=True, device="cpu") for shape in ((0, 2, 5, 5), (3, 2, 3, 3)))
+        y = library.nn.functional.conv2d(x, w, padding=2)
+        y.sum().backward()
+        found.append([v.detach().numpy() for v in (y, x.grad, w.grad)])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
 def test_second_derivatives_of_a_convolution() -> None:
     x, w = RNG.normal(size=(1, 2, 5, 5)), RNG.normal(size=(3, 2, 3, 3))
     ours = [sg.tensor(a, requires_grad=True) for a in (x, w)]

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 from helpers import assert_same_bits
 from shadergrad.compile.native import convolution, padded_copy
@@ -132,6 +133,33 @@ def test_arrays_of_any_strides_and_dtypes_are_taken() -> None:
     wide = operation_of(conv).numpy(x.astype(np.float64), w.astype(np.float64))
     np.testing.assert_array_equal(wide, conv.numpy(x.astype(np.float64), w.astype(np.float64)))
     assert convolved(conv, x[:, :0], w) is None
+
+
+def test_images_may_lie_far_apart() -> None:
+    """As in an array of more than 128 MiB, of which only these elements are touched."""
+    conv, rng = Conv((1, 2), (1, 1), (1, 1), (1, 1)), np.random.default_rng(0)
+    x = np.zeros((1, 2, 2, 1 << 12, 1 << 12), np.float32)[..., :9, :9]
+    x[...] = rng.standard_normal(x.shape)
+    assert error(conv, x, rng.standard_normal((1, 3, 2, 3, 3)).astype(np.float32)) < 1e-6
+
+
+def test_a_gather_that_32_bits_do_not_address_is_left_to_numpy() -> None:
+    conv, x, w = Conv((1,), (1,)), np.zeros((1, 1, 1, 4), np.float32), np.zeros((1, 1, 1, 2), np.float32)
+    served = []
+    for far in (1 << 20, 1 << 29, -(1 << 29)):
+        served.append(native_convolution._is_served(conv, as_strided(x, strides=(0, 0, 0, far)), w))
+        served.append(native_convolution._is_served(conv, x, as_strided(w, strides=(0, 0, 0, far))))
+    assert served == [True, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("window", [(1, 40), (1, 1)], ids=["one window", "many windows"])
+def test_steps_longer_than_an_axis_take_no_memory(window: tuple[int, int]) -> None:
+    long, rng = 1 << 20, np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 2, 3, 3, 41), (1, 2, 3, *window)))
+    for conv in (Conv((long, 1), (long, 1)), Conv((long, 1), (1, 1)), Conv((1, 1), (long, 1))):
+        assert error(conv, x, w) < 1e-6
+    plan = plan_of(Conv((long, 1), (long, 1)), x.shape, w.shape)
+    assert plan.plane < 2 * x[0, 0, 0].size
 
 
 def plan_of(conv: Conv, x: tuple[int, ...], w: tuple[int, ...]) -> Plan:

@@ -3,6 +3,7 @@ captured step: what is compiled, planned and interpreted, or evaluated node by n
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -280,6 +281,22 @@ def test_parameters_are_written_to_the_arrays_that_they_had_before(runs: Callabl
         step()
         places.append(_array(model.weight).ctypes.data)
     assert len({*places[4:]}) == 2
+
+
+def test_spare_arrays_are_shared_by_programs_and_go_with_the_model(
+    runs: Callable[[str], None],
+) -> None:
+    runs("compiled")
+    model = sg.nn.Linear(40, 40)
+    steps = [_step_of(model) for _ in range(3)]
+    seen: list[weakref.ref[np.ndarray]] = []
+    for k in range(12):
+        steps[k % 3]()
+        seen.append(weakref.ref(_array(model.weight)))
+    assert len({id(weak()) for weak in seen if weak() is not None}) == 2
+    del model, steps
+    gc.collect()
+    assert not any(weak() is not None for weak in seen)
 
 
 def _references_are_kept() -> bool:

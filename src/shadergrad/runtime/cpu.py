@@ -182,16 +182,17 @@ class NativeProgram(CpuProgram):
             self._load()
         if self._native is None:
             return super().run(inputs, into)
-        plan = self.plan
+        plan, by_row = self.plan, dict(zip(self.plan.inputs, inputs, strict=True))
+        targets = self._targets(self._native.steps.outputs, by_row, into)
         given = [s.handle.reshape(plan.buffers[row].shape) for row, s in zip(plan.inputs, inputs, strict=True)]
+        teller = self._teller(self._native.steps.rows) if timing.listeners else None
         with np.errstate(all="ignore"):
             try:
-                found = self._native.run(given, self._teller(self._native.steps.rows) if timing.listeners else None)
+                found = self._native.run(given, targets, teller)
             except MemoryError as error:
                 raise OutOfMemoryError(f"the host has no memory for {plan!r}: {error}.") from error
-        arrays, by_row = dict(zip(plan.outputs, found, strict=True)), dict(zip(plan.inputs, inputs, strict=True))
-        del given, found  # references to what is replaced
-        replaced = self._replaced(self._native.steps.outputs, by_row, into)
+        arrays = dict(zip(plan.outputs, found, strict=True))
+        replaced = {row: (storage, storage.handle) for row, storage in targets.items()}
         given_back = self._give_all(arrays, by_row, into)
         self._native.keep(replaced)
         return given_back
@@ -207,16 +208,16 @@ class NativeProgram(CpuProgram):
                 steps_cache.write(path, steps)
         self._native = None if steps is None else Native(steps)
 
-    def _replaced(
+    def _targets(
         self, rows: Sequence[int], by_row: dict[int, Storage], into: Sequence[Storage | None] | None
-    ) -> dict[int, np.ndarray]:
-        """By the native program's row of an output, the array that it is about to replace."""
+    ) -> dict[int, Storage]:
+        """By the native program's row of an output, the storage that it is for."""
         found = {}
         for k, (row, output) in enumerate(zip(rows, self.plan.outputs, strict=True)):
             aliased = self.plan.buffers[output].aliases
             storage = by_row[aliased] if aliased is not None else into[k] if into else None
-            if storage is not None and storage.handle is not None:
-                found[row] = storage.handle
+            if storage is not None:
+                found[row] = storage
         return found
 
     def _teller(self, rows: Sequence[Row]) -> Callable[[NativeStep, float, float], None]:

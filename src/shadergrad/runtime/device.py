@@ -31,11 +31,11 @@ class Storage:
     """Owned device memory. `handle` is the device's own: a NumPy array, or a GPU buffer. Freed when unreachable.
 
     uploaded: the bytes from which it was made, if the device keeps them to survive its own loss; None once a program
-    has overwritten it. writes: how often a compiled step assigned another value, so that copies can detect that they are
-    outdated.
+    has overwritten it. spare: the array that a program of the cpu device replaced last; it is written next if nobody refers to it.
+    writes: how often a compiled step assigned another value, so that copies can detect that they are outdated.
     """
 
-    __slots__ = ("__weakref__", "_place", "device", "handle", "nbytes", "uploaded", "writes")
+    __slots__ = ("__weakref__", "_place", "device", "handle", "nbytes", "spare", "uploaded", "writes")
 
     def __init__(self, device: Device, nbytes: int, handle: Any) -> None:
         self._place = users_place() if nbytes >= LARGE else None
@@ -43,6 +43,7 @@ class Storage:
         self.nbytes = nbytes
         self.handle = handle
         self.uploaded: bytes | None = None
+        self.spare: Any = None
         self.writes = 0
 
     def __del__(self) -> None:

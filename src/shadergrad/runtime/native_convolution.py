@@ -78,20 +78,21 @@ class Plan:
     """
 
     def __init__(self, conv: Conv, x: Strided, w: Strided, target: Target) -> None:
-        self.conv, self.x, self.w = conv, x.shape, w.shape
+        self.conv, self.x_shape, self.w_shape = conv, x.shape, w.shape
         self.counts = target.counts
-        self.is_forward = math.prod(self.w[3:]) <= math.prod(self.counts)
-        self.along = conv.steps if self.is_forward else conv.dilations
-        self.size = tuple(-(-n // s) for n, s in zip(conv.lengths(self.x[3:]), self.along, strict=True))
+        self.is_forward = math.prod(self.w_shape[3:]) <= math.prod(self.counts)
+        lengths, along = conv.lengths(self.x_shape[3:]), conv.steps if self.is_forward else conv.dilations
+        self.along = tuple(map(min, along, lengths))  # a longer step is not taken
+        self.size = tuple(-(-n // s) for n, s in zip(lengths, self.along, strict=True))
         self.plane = math.prod(self.along) * math.prod(self.size)
         self._plan_copy(x)
         self._plan_product(w, target)
-        is_padded = self.size != self.x[3:] or any(s > 1 for s in self.along) or any(conv.low)
+        is_padded = self.size != self.x_shape[3:] or any(s > 1 for s in self.along) or any(conv.low)
         self.is_copied = is_padded or not x.is_in_order or self._reads_behind
 
     def _plan_copy(self, x: Strided) -> None:
         """For each row of a plane, the offset in x that its first element would have, and which elements are from x."""
-        groups, images, channels, *size = self.x
+        groups, images, channels, *size = self.x_shape
         rank = len(size)
         offsets, are_inside = np.zeros((1,) * 2 * rank, np.int64), np.ones((1,) * 2 * rank, bool)
         axes = zip(size, self.conv.low, self.along, self.size, x.strides[3:], strict=True)
@@ -111,14 +112,14 @@ class Plan:
         self.planes = groups * images * channels
 
     def _plan_product(self, w: Strided, target: Target) -> None:
-        groups, images, channels, *_ = self.x
-        m, k, count = self.w[1], channels * math.prod(self.w[3:]), math.prod(target.shape[3:])
+        groups, images, channels, *_ = self.x_shape
+        m, k, count = self.w_shape[1], channels * math.prod(self.w_shape[3:]), math.prod(target.shape[3:])
         image = channels * self.plane
-        rows = np.add.outer(np.arange(channels) * self.plane, self._offsets(self.w[3:], self.conv.dilations)).reshape(
-            -1
-        )
+        rows = np.add.outer(
+            np.arange(channels) * self.plane, self._offsets(self.w_shape[3:], self.conv.dilations)
+        ).reshape(-1)
         terms = np.zeros(1, np.int64)
-        for n, stride in zip(self.w[2:], w.strides[2:], strict=True):
+        for n, stride in zip(self.w_shape[2:], w.strides[2:], strict=True):
             terms = np.add.outer(terms, np.arange(n) * stride).reshape(-1)
         together = 1 if math.prod(self.counts) >= MANY_WINDOWS else images  # images that share the columns of a panel
         self.packing: Packing
@@ -166,7 +167,7 @@ class Plan:
         windows, count = self._offsets(self.counts, self.conv.steps).reshape(-1), math.prod(target.shape[3:])
         to = np.arange(count).reshape(target.shape[3:])
         to = to[tuple(slice(f, None, a) for f, a in zip(target.first, target.apart, strict=True))].reshape(-1)
-        of_images, to_images = np.arange(together) * self.x[2] * self.plane, np.arange(together) * m * count
+        of_images, to_images = np.arange(together) * self.x_shape[2] * self.plane, np.arange(together) * m * count
         columns = _vectors(np.add.outer(of_images, windows).reshape(1, -1), 0)
         places = _vectors(np.add.outer(to_images, to).reshape(1, -1), -1)
         storing: Storing = "run" if _are_runs(places, places) else "scatter"
@@ -234,7 +235,7 @@ def _plan(words: tuple[tuple[int, ...], ...], x: Strided, w: Strided, target: Ta
 
 
 def _is_served(conv: Conv, x: np.ndarray, w: np.ndarray) -> bool:
-    """Whether the arrays are of float32 and have elements, whose offsets have 32 bits, and the processor has fma."""
+    """Whether the arrays are of float32 and have elements, the offsets that kernels add have 32 bits, and the processor has fma."""
     if (
         not x.dtype == w.dtype == np.float32
         or not x.size
@@ -243,9 +244,11 @@ def _is_served(conv: Conv, x: np.ndarray, w: np.ndarray) -> bool:
         or any(s % x.itemsize for s in (*x.strides, *w.strides))
     ):
         return False
-    plane = math.prod(n + s for n, s in zip(conv.lengths(x.shape[3:]), conv.steps, strict=True))
+    lengths = conv.lengths(x.shape[3:])
+    steps = [min(n, max(both)) for n, *both in zip(lengths, conv.steps, conv.dilations, strict=True)]
+    plane = math.prod(n + step for n, step in zip(lengths, steps, strict=True))
     results = x.shape[0] * x.shape[1] * w.shape[1] * math.prod(conv.counts(x.shape[3:], w.shape[3:]))
-    gap = max(map(abs, x.strides)) * max(conv.steps) * LANES
+    gap = max(abs(x.strides[-1]) * steps[-1], *map(abs, w.strides[3:])) // x.itemsize * LANES  # of a gather of a row
     return max(math.prod(x.shape[:3]) * plane, results, gap) < MOST_ELEMENTS
 
 

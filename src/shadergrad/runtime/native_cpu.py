@@ -5,13 +5,13 @@ Consecutive kernels and matrix multiplications form a stretch, which one foreign
 operations that have no native form.
 
 Intermediate arrays are placed in one block of memory, which all programs of the process share, because only one runs at a time. A memory planner places them
-by their live ranges when the program is loaded. Outputs are new arrays, because the old ones may still be referenced, or arrays that the program's last
-run has replaced, if nobody refers to them: the memory of new ones is cleared by the system, page by page, which takes as long as a small network's step.
+by their live ranges when the program is loaded. Outputs are new arrays, because the old ones may still be referenced, or arrays that an earlier run has
+replaced, if nobody refers to them: the memory of new ones is cleared by the system, page by page, which takes as long as a small network's step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -27,6 +27,7 @@ from ..primitives.dot import Dot
 from ..primitives.window import Conv
 from ..system import heap
 from . import blas, llvm, native_convolution, products, timing
+from .device import Storage
 from .native_operations import laid, operation_of
 from .threads import Kernels, pool
 
@@ -101,7 +102,6 @@ class Native:
         self._offsets, self._bytes = slots_of(steps, {*self._in_slots()})
         self._tables(steps)
         self._operands_of(steps)
-        self._replaced: dict[int, np.ndarray] = {}
         self.forget()
 
     # -- where arrays lie
@@ -205,16 +205,18 @@ class Native:
 
     # -- a run
 
-    def keep(self, replaced: dict[int, np.ndarray]) -> None:
-        """Keep arrays that outputs, by row, have just replaced, for the next run."""
-        self._replaced = {row: array for row, array in replaced.items() if row in self._made}
+    def keep(self, replaced: dict[int, tuple[Storage, np.ndarray]]) -> None:
+        """Keep arrays that outputs, by row, have just replaced. A storage holds its own, so programs that write it share one, which is freed with it."""
+        for row, (storage, array) in replaced.items():
+            if row in self._made:
+                storage.spare = array
 
-    def _array_for(self, row: int) -> np.ndarray:
-        """An array for an output: one that was replaced, if only this program refers to it."""
+    def _array_for(self, row: int, storage: Storage | None) -> np.ndarray:
+        """An array for an output: the spare one of the storage that it is for, if nobody else refers to it."""
         spec = self.steps.rows[row]
-        if row in self._replaced:
-            only_here = cpython.references(self._replaced[row]) <= 1 + cpython.ASKING
-            array = self._replaced.pop(row)
+        if storage is not None and storage.spare is not None:
+            only_here = cpython.references(storage.spare) <= 1 + cpython.ASKING
+            array, storage.spare = storage.spare, None
             if only_here and array.base is None and array.shape == spec.shape and array.dtype == spec.dtype.numpy:
                 return array
         return np.empty(spec.shape, spec.dtype.numpy)
@@ -240,9 +242,13 @@ class Native:
         return rows, operands
 
     def run(
-        self, inputs: Sequence[np.ndarray], told: Callable[[Step, float, float], None] | None = None
+        self,
+        inputs: Sequence[np.ndarray],
+        targets: Mapping[int, Storage],
+        told: Callable[[Step, float, float], None] | None = None,
     ) -> list[np.ndarray]:
-        """The outputs, for inputs in row-major order. told: is called after each step, with when it began and how long it took."""
+        """The outputs, for inputs in row-major order. targets: storages that outputs are for, by row. told: is called after each step, with when it
+        began and how long it took."""
         steps = self.steps
         nested = memory.in_use
         shared = memory.take(self._bytes)
@@ -251,7 +257,7 @@ class Native:
             arrays: list[Any] = [None] * len(steps.rows)
             arrays[: steps.inputs] = inputs
             for row in self._made:
-                arrays[row] = self._array_for(row)
+                arrays[row] = self._array_for(row, targets.get(row))
             base = _address(shared)
             there, operands = self._look(shared)
             for row, array in there.items():

@@ -2,9 +2,9 @@
 
 One text serves all sizes and strides. A panel of the right operand is packed row by row. Then each tile of `tall` rows keeps its sums in registers
 along the contraction, or along a stretch of a long one. A sum is accumulated by fma from the first element of a stretch to the last, and the sums of stretches
-are added, so its bits do not depend on the tiles. If the size of an axis is no multiple of the tile, the last tile overlaps the one before. In a contraction of several stretches tiles
-must not overlap, because each adds to the stored sums; there the remaining rows are computed one by one. A transposed left operand is packed, too, a
-block of rows at a time, because elements of a column of a large matrix map to few cache sets.
+are added, so its bits do not depend on the tiles. If the size of an axis is no multiple of the tile, the last tile overlaps the one before. In a contraction
+of several stretches tiles must not overlap, because each adds to the stored sums; there the remaining rows are computed one by one. A transposed left
+operand is packed, too, a block of rows at a time, because elements of a column of a large matrix map to few cache sets.
 
 BLAS packs both operands in each call, which takes as long as the multiplication if there are few rows, as in a recurrent network.
 
