@@ -238,7 +238,7 @@ FAULTS = (
           "if adapter is not None and of != (adapter, driver):", "if False:",
           "null/test_tuning.py::test_a_table_that_does_not_fit_is_left_out_with_a_warning"),
     fault("kept-plans-of-another-version", "compile/plan_cache.py", "name_of",
-          'f"{_version()} {json.dumps(whole)}"', "json.dumps(whole)",
+          'f"{source_digest()} {json.dumps(whole)}"', "json.dumps(whole)",
           "null/test_plan_cache.py::test_another_version_of_the_compiler_compiles_anew"),
     fault("kept-plans-that-are-torn", "system/private_files.py", "PrivateFiles.read",
           "content if hashlib.sha256(content).digest() == digest else None", "content",

@@ -88,7 +88,7 @@ def test_what_differs_in_anything_is_another_plan(tmp_path: Path, compilations: 
 
 def test_another_version_of_the_compiler_compiles_anew(compilations: Count, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled(long_graph(), PORTABLE)
-    monkeypatch.setattr(plan_cache, "_version", lambda: "another")
+    monkeypatch.setattr(plan_cache, "source_digest", lambda: "another")
     compiled(long_graph(), PORTABLE)
     assert compilations() == 2
 
