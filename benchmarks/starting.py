@@ -86,7 +86,7 @@ def main(
         return
     for task in tasks:
         with tempfile.TemporaryDirectory() as folder:
-            found = {name: measured(name, task, threads, folder) for name in only.split(",")}
+            found = {name: measured(name, task, threads, folder) for name in LIBRARIES if name in only.split(",")}
         typer.echo(task)
         for name, figures in found.items():
             steps = ", ".join(f"{1e3 * s:.0f}" for s in figures["firsts"])
