@@ -9,7 +9,7 @@
 | SHADERGRAD_ADAPTER | part of an adapter's name or backend | use that adapter; without a match an error |
 | SHADERGRAD_MEMORY_LIMIT | bytes, or 512M, 8G | the most device memory to use |
 | SHADERGRAD_PIPELINE_MEMORY | bytes, or 512M, 8G; unset: 1G | host memory for compiled kernels, as estimated; the least recently used are dropped |
-| SHADERGRAD_CACHE | a folder, or off | folder of the plan cache and of compiled kernels of the cpu device (at most 256 MiB each), and of the tables of `shadergrad tune`; unset: .cache/shadergrad in the home directory |
+| SHADERGRAD_CACHE | a folder, or off | folder of the plan cache, of compiled kernels (at most 256 MiB each) and native programs (at most 128 MiB) of the cpu device, and of the tables of `shadergrad tune`; unset: .cache/shadergrad in the home directory |
 | SHADERGRAD_CPU | auto, native, reference | how the cpu device computes: native: compiled kernels, by llvmlite (`pip install "shadergrad[cpu]"`); reference: NumPy, one operation after another; auto: native where llvmlite is installed, reference elsewhere; unset: auto |
 | SHADERGRAD_IN_FLIGHT | 1 to 1024 | number of submissions in flight before the host waits |
 | SHADERGRAD_BACKWARD | shaders, torch, numpy, auto | engine of the backward pass, if --backward does not name one; unset: shaders |

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 CASES = 240
-CACHES = (native_convolution._plan, native_convolution._copy, native_convolution._product)
+CACHES = (native_convolution._copy, native_convolution._product)
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +38,7 @@ def few_elements_are_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def clear() -> None:
+    native_convolution._plans.clear()
     for cache in CACHES:
         cache.cache_clear()
 
@@ -198,6 +199,21 @@ def test_few_columns_share_a_long_contraction() -> None:
 def test_images_of_many_windows_share_their_tables() -> None:
     one, many = (plan_of(PADDED, (1, n, 8, 64, 64), (1, 8, 8, 3, 3)) for n in (1, 16))
     assert [table.size for table in one.multiplied] == [table.size for table in many.multiplied]
+
+
+def test_plans_are_kept_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def convolve(channels: int) -> None:
+        convolved(PADDED, np.ones((1, 1, channels, 8, 8), np.float32), np.ones((1, 4, channels, 3, 3), np.float32))
+
+    convolve(1)
+    (first,) = native_convolution._plans.values()
+    convolve(1)
+    assert list(native_convolution._plans.values()) == [first]
+    monkeypatch.setattr(native_convolution, "MOST_BYTES", 3 * first.nbytes)
+    for channels in range(1, 40):
+        convolve(channels)
+        held = [plan.nbytes for plan in native_convolution._plans.values()]
+        assert sum(held) <= 3 * first.nbytes or len(held) == 1
 
 
 def test_weights_in_order_are_read_in_place(monkeypatch: pytest.MonkeyPatch) -> None:

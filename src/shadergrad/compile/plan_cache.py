@@ -106,7 +106,7 @@ def name_of(graph: Graph, target: Target) -> str | None:
 
 @cache
 def source_digest() -> str:
-    """Of the compiler's own source: another version has other plans."""
+    """A digest of the compiler's source code, because another version compiles to other plans."""
     digest = hashlib.sha256(str(FORMAT).encode())
     for part in TEXTS:
         path = PACKAGE / part

@@ -42,7 +42,7 @@ from .tracing import unwatched
 Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
 MOST_PROGRAMS = 512
 PROGRAM_BYTES = 128 << 20  # of host memory for the plans of the programs that are kept
-LONG = 64  # nodes, as many as rows of new lengths to pad: from here on a device that needs no plan makes one for what comes a second time
+LONG = 64  # nodes; a longer graph gets a plan at its second evaluation if the device needs none
 MOST_MET = 1 << 14
 BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from functools import cache, lru_cache
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ FEWEST = 1 << 18  # scalar multiplications of a chunk, at least
 FEWEST_COPIED = 1 << 14  # elements of a chunk
 FEW_VECTORS = 64  # vectors of columns; below it, several threads share a contraction
 MANY_WINDOWS = 1 << 10  # of an image; from here on, all images share the tables of one
-PLANS = 256  # of shapes that come again
+MOST_BYTES = 1 << 28  # of the tables of all plans
 MOST_ELEMENTS = 1 << 31  # of an array, because offsets have 32 bits
 COSTS: dict[Packing, int] = {
     "copy": 2,
@@ -190,6 +190,11 @@ class Plan:
         )
         return "copy", "compress" if len(to) == count else "scatter", columns, places
 
+    @property
+    def nbytes(self) -> int:
+        """Of the tables."""
+        return sum(table.nbytes for table in (*self.copied, *self.multiplied))
+
     def run(self, x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
         """Write results to their places in `out`."""
         source = x
@@ -229,9 +234,19 @@ def _product(panel: Panel, packing: Packing, storing: Storing) -> llvm.Function:
     return llvm.function(convolution.text_for(panel, packing, storing))
 
 
-@lru_cache(PLANS)
+_plans: dict[tuple[Any, ...], Plan] = {}
+
+
 def _plan(words: tuple[tuple[int, ...], ...], x: Strided, w: Strided, target: Target) -> Plan:
-    return Plan(Conv(*words), x, w, target)
+    """The plan, kept for the next time. If the tables of all plans take more than MOST_BYTES, the others are dropped."""
+    key = (words, x, w, target)
+    found = _plans.get(key)
+    if found is None:
+        found = Plan(Conv(*words), x, w, target)
+        if found.nbytes + sum(plan.nbytes for plan in [*_plans.values()]) > MOST_BYTES:
+            _plans.clear()
+        _plans[key] = found
+    return found
 
 
 def _is_served(conv: Conv, x: np.ndarray, w: np.ndarray) -> bool:
