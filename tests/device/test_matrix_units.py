@@ -189,3 +189,41 @@ def test_quantised_weights_are_rounded_to_halves_on_their_way_into_tiles(
         (found,) = results(call, [operand], units)
         wide = operand.astype(np.float64)
         assert_near(found, wide @ exact, np.abs(wide) @ np.abs(exact))
+
+
+@pytest.mark.parametrize(
+    ("channels", "out", "sizes", "window", "options"),
+    [
+        (32, 40, (9, 10), 3, {"padding": 1}),
+        (40, 32, (8, 8), (3, 2), {"padding": (1, 0)}),
+        (32, 32, (11, 12), 3, {"padding": 1, "stride": 2}),
+        (32, 72, (12, 10), 1, {"stride": 2}),
+        (32, 32, (12, 13), 3, {"padding": 2, "dilation": 2}),
+        (32, 32, (9, 9), 4, {"padding": 2, "stride": (3, 1)}),
+        (32, 32, (6, 7), 1, {}),
+    ],
+    ids=str,
+)
+def test_convolutions(
+    channels: int, out: int, sizes: tuple[int, int], window: Any, options: dict[str, Any], units: str
+) -> None:
+    """And both gradients: all of their products are on units."""
+    rows, columns = (window, window) if isinstance(window, int) else window
+    x, w = drawn(3, channels, *sizes), drawn(out, channels, rows, columns).astype(np.float32)
+
+    def all_three(x: Any, w: Any) -> Any:
+        y = sg.nn.functional.conv2d(x, w.to(x.dtype), **options)
+        g = (sg.arange(y.numel(), device=y.device).reshape(y.shape) * 7 % 5 - 2).to(y.dtype)
+        return y, *sg.autograd.grad((y * g).sum(), (x, w))
+
+    step = sg.compile(all_three)
+    found = step(*(sg.tensor(a, device=units, requires_grad=True) for a in (x, w)))
+    dots = [k for k in step.plan.kernels if k.archetype == "dot"]
+    assert dots
+    assert all(" units " in k.choice for k in dots)
+    wide = [a.astype(np.float16).astype(np.float64) for a in (x, w)]
+    exact = all_three(*(sg.tensor(a, device="cpu", requires_grad=True) for a in wide))
+    for y, right in zip(found, exact, strict=True):
+        right = right.detach().numpy()
+        error = np.abs(y.detach().float().numpy() - right)
+        assert (error <= HALF * np.abs(right) + 2.0**-20 * 2 * x.size).all()

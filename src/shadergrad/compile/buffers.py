@@ -103,7 +103,7 @@ class Buffers:
         """Outputs, reductions, matrix multiplications and calls do; so do values that cost more to recompute than to read."""
         if node.primitive.kind == "source":
             return id(node) in self.output_ids and not is_source(node)
-        if id(node) in self.output_ids or is_anchor(node) or is_call(node):
+        if id(node) in self.output_ids or is_anchor(node) or is_call(node) or self._rounds_a_result(node):
             return True
         if isinstance(node.primitive, View) or widens(node) or unpacks(node) or not self.is_shared(node):
             return False
@@ -111,6 +111,15 @@ class Buffers:
             return False
         self.shared.add(id(node))
         return True
+
+    def _rounds_a_result(self, node: Node) -> bool:
+        """Whether a node casts the result of a reduction, multiplication or call, which nobody else reads, to halves: its kernel stores these."""
+        if not isinstance(node.primitive, Cast) or not node.dtype.is_half:
+            return False
+        below = node.inputs[0]
+        while isinstance(below.primitive, Reshape) and len(self.consumers[id(below)]) == 1:
+            below = below.inputs[0]
+        return (is_anchor(below) or is_call(below)) and len(self.consumers[id(below)]) == 1
 
     def _stored_operands(self, node: Node) -> Iterator[Node]:
         """The operands that a kernel reads from memory: all inputs of a call, and computed operands of a matrix multiplication, because

@@ -35,7 +35,8 @@ def _iota(w: Puller, p: Iota, node: Node, index: Indices) -> str:
 
 
 def _elementwise(w: Puller, p: Elementwise, node: Node, index: Indices) -> str:
-    w.count(p.cost)
+    if not node.inputs[0].dtype.is_half:  # whose conversion belongs to the load
+        w.count(p.cost)
     return w.apply(p, node, [w.pull(source, index) for source in node.inputs])
 
 

@@ -13,7 +13,7 @@ from .choices import Choice
 from .groups import Group, behind_reshapes
 from .render import Renderer
 from .wgsl.accesses import Binding
-from .wgsl.functions import functions_text, wide_loads
+from .wgsl.functions import HIDDEN_ZERO, functions_text, hidden_zero_declared, hidden_zero_set, wide_loads
 
 
 @dataclass
@@ -69,20 +69,21 @@ def finish(
         access.append("read_write")
     origin = "; ".join(describe(n) for n in group.roots).replace(MARK, "")
     functions = functions_text(r.functions, r.converts_halves)
-    if "f16" in functions and not enables and r.converts_halves:
-        enables = "enable f16;\n"
+    hides = HIDDEN_ZERO in functions
     source = (
         f"// {group.archetype}: {origin}\n"
         + enables
         + "\n".join(declared)
         + "\n"
         + globals_
+        + (hidden_zero_declared() if hides else "")
         + functions
         + (wide_loads() if any(b.wide for b in bindings) else "")
         + f"@compute @workgroup_size({threads})\n"
         + "fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lid: u32"
         + arguments
         + ") {\n"
+        + (f"  {hidden_zero_set()}\n" if hides else "")
         + text
         + "\n}\n"
     )

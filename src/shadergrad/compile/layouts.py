@@ -98,6 +98,15 @@ def has_windows(x: Node) -> bool:
     return False
 
 
+def moves_along_rows(x: Node) -> bool:
+    """Whether x is a view of windows that move along the last axis of their array, so that neighbours along a window are neighbours in memory."""
+    while isinstance(x.primitive, View | SliceAt):
+        if isinstance(x.primitive, Window) and x.inputs[0].ndim - 1 in x.primitive.axes:
+            return True
+        x = x.inputs[0]
+    return False
+
+
 def innermost(x: Node) -> int | None:
     """The axis of x that is contiguous in memory, through all views; None if there is none."""
     source, index = _behind_views(x)

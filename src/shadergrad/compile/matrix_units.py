@@ -18,7 +18,7 @@ from ..symbolic_sizes import divides
 from ..target import Matrices, Target
 from .choices import DotChoice, Layout, Tile, Units
 from .estimate import seconds_of_parts
-from .layouts import IndexOf, IsBuffer, OperandIndex, has_windows, reads_quads
+from .layouts import IndexOf, IsBuffer, OperandIndex, has_windows, moves_along_rows, reads_quads
 from .products import Product
 from .puller import LANES, lane_variable
 
@@ -52,6 +52,7 @@ TILES = (
     Candidate(128, 128, 64, 2, 2, 1.11, 2),
     Candidate(128, 128, 32, 2, 2, 1.5, 2),
     Candidate(128, 64, 32, 2, 2, 1.37, 2),
+    Candidate(64, 128, 32, 2, 2, 1.37, 2),
     Candidate(64, 64, 32, 2, 2, 1.75, 2),
     Candidate(64, 64, 16, 2, 2, 2.5, 2),
 )
@@ -66,15 +67,15 @@ def choice_of(
 ) -> DotChoice | None:
     """The choice for a matrix multiplication on matrix units; None if they do not suit it. alone: whether it has a dispatch to itself."""
     matrices = _matrices(target)
-    if matrices is None or dot.dtype is not float32 or product.varies() or product.window > 1:
-        return None
-    if min(product.m, product.n, product.k) < LEAST or product.multiplications < SMALLEST:
+    if matrices is None or dot.dtype is not float32 or not is_enough(product, target):
         return None
     halves = [half_behind(operand, is_buffer) for operand in dot.inputs]
-    if any(half is None or has_windows(x) for half, x in zip(halves, dot.inputs, strict=True)):
+    if any(half is None or moves_along_rows(x) for half, x in zip(halves, dot.inputs, strict=True)):
         return None
     sizes = (product.m, index.left), (product.n, index.right)
     found = [_layout(x, free, product.k, of, is_buffer) for x, (free, of) in zip(dot.inputs, sizes, strict=True)]
+    if any(width < OCTET and has_windows(x) for (_, width), x in zip(found, dot.inputs, strict=True)):
+        return None
     packed = [buffer_behind(half, is_buffer) for half in halves if half is not None]
     layouts = found[0][0], found[1][0]
     widths = tuple(
@@ -216,11 +217,16 @@ def chunk_of(product: Product, target: Target) -> int:
 
 def is_for_units(operands: Sequence[Node], product: Product, target: Target) -> bool:
     """Whether a multiplication of these operands, none of which has been computed yet, will use matrix units."""
+    if not is_enough(product, target):
+        return False
+    return all(half_behind(x, lambda node: False) is not None and not moves_along_rows(x) for x in operands)
+
+
+def is_enough(product: Product, target: Target) -> bool:
+    """Whether the target has matrix units, and the sizes of a multiplication suit them."""
     if _matrices(target) is None or product.varies() or product.window > 1:
         return False
-    if min(product.m, product.n, product.k) < LEAST or product.multiplications < SMALLEST:
-        return False
-    return all(half_behind(x, lambda node: False) is not None and not has_windows(x) for x in operands)
+    return min(product.m, product.n, product.k) >= LEAST and product.multiplications >= SMALLEST
 
 
 def _bytes(choice: DotChoice) -> tuple[int, int, int]:

@@ -24,7 +24,7 @@ from ..plan import BufferSpec, Dispatch, Kernel, Plan, count
 from ..primitives.elementwise import Cast
 from ..system.gc_pause import collector_waits
 from ..target import Target
-from . import comparisons, convolution, lower, order, simplify
+from . import comparisons, convolution, convolution_on_units, lower, order, simplify
 from .assemble import assemble
 from .fuse import Fuser
 from .rewrite import Rewriter
@@ -60,7 +60,7 @@ def _compiled(graph: Graph, target: Target, begin: Begin) -> tuple[Plan, list[in
     if "graph" in config.debug:
         print(print_graph(graph.outputs), file=sys.stderr)
     checks = (order.report_scatters,) if target.checked else ()
-    rules = simplify.RULES + checks + convolution.RULES + lower.RULES
+    rules = simplify.RULES + checks + convolution_on_units.RULES + convolution.RULES + lower.RULES
     rewriter = Rewriter(rules, graph.device, target)
     new = rewriter.rewrite([*graph.outputs, *graph.keep], graph.nodes)
     outputs = _separate([new[id(o)] for o in graph.outputs], rewriter.places)

@@ -38,15 +38,27 @@ class Rewriter(Builder):
             rules = () if any(i.dtype.is_complex for i in inputs) else self.rules  # they are of real numbers
             found = next((n for rule in rules if (n := rule(self, primitive, inputs)) is not None), None)
             if found is None:
-                shape, dtype = primitive.infer(*inputs)
-                found = Node(primitive, inputs, shape, dtype, self.device)
-                if self._place is not None:
-                    self.places[id(found)] = self._place
-            self.table[key] = found
-            self.table["kept", id(found)] = found  # ids stay unique while the table lives
-            for i in inputs:
-                self.table["kept", id(i)] = i
+                found = self.plain(primitive, *inputs)
+            self._keep(key, found, inputs)
         return found
+
+    def plain(self, primitive: Primitive, *inputs: Node) -> Node:
+        """`primitive(*inputs)`, to which no rule is applied."""
+        key = ("plain", primitive, tuple(id(i) for i in inputs))
+        found = self.table.get(key)
+        if found is None:
+            shape, dtype = primitive.infer(*inputs)
+            found = Node(primitive, inputs, shape, dtype, self.device)
+            if self._place is not None:
+                self.places[id(found)] = self._place
+            self._keep(key, found, inputs)
+        return found
+
+    def _keep(self, key: Any, found: Node, inputs: Inputs) -> None:
+        self.table[key] = found
+        self.table["kept", id(found)] = found  # ids stay unique while the table lives
+        for i in inputs:
+            self.table["kept", id(i)] = i
 
     def source(self, primitive: Primitive, device: str) -> Node:
         return self.make(primitive)

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from ..dtypes import DType, bool_
+from ..dtypes import DType, bool_, float32
 from ..graph.leaves import Alias, Constant
 from ..graph.node import Node
 from ..graph.primitive import Primitive
-from ..primitives.elementwise import Add, Cast, Div, Elementwise, Mul, Neg, Pow, Sqrt, Sub, Where
+from ..primitives.elementwise import Add, Cast, Div, Elementwise, Mul, Neg, Pow, Relu, Sqrt, Sub, Where
 from ..primitives.reduce import Reduce, ReduceProd, ReduceSum
 from ..primitives.views import Cat, Expand, Flip, Pad, Permute, Reshape, Slice, View
 from ..symbolic_sizes import varies
@@ -132,6 +132,23 @@ def sum_of_repeats(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 def cast_to_its_own_dtype(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     return inputs[0] if isinstance(p, Cast) and p.infer(*inputs)[1] is inputs[0].dtype else None
+
+
+def halves_cast_back(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """A cast to float32 and back."""
+    if not isinstance(p, Cast) or not p.dtype.is_half or not isinstance(inputs[0].primitive, Cast):
+        return None
+    wide = inputs[0]
+    (half,) = wide.inputs
+    return half if wide.dtype is float32 and half.dtype is p.dtype else None
+
+
+def relu_of_halves(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """The result is a half as well, so it is kept as one for all of its readers, of which a gradient is one."""
+    if not isinstance(p, Relu) or not isinstance(inputs[0].primitive, Cast):
+        return None
+    (half,) = inputs[0].inputs
+    return r.cast(r.cast(r.plain(p, *inputs), half.dtype), float32) if half.dtype.is_half else None
 
 
 def double_negation(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -302,6 +319,8 @@ RULES = (
     reduce_constants,
     sum_of_repeats,
     cast_to_its_own_dtype,
+    halves_cast_back,
+    relu_of_halves,
     double_negation,
     known_condition,
     neutral_operands,

@@ -1,15 +1,15 @@
 """Tests whether a device's own conversions between float16 and float32 follow IEEE 754.
 
-WGSL does not specify how `f16(x)` rounds, nor the results for subnormal numbers and for numbers beyond the largest half. So the functions
-of compile/wgsl/halves.wgsl run once on all halves, on all midpoints between two, and on their neighbours. In: an open device with
-float16. Out: whether each result equals NumPy's, and thus that of the integer arithmetic in math.wgsl.
+WGSL does not specify how `pack2x16float` rounds, nor the results for subnormal numbers and for numbers beyond the largest half. So the
+functions of compile/wgsl/halves.wgsl run once on all halves, on all midpoints between two, and on their neighbours. In: an open device.
+Out: whether each result equals NumPy's, and thus that of the integer arithmetic in math.wgsl.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..compile.wgsl.functions import functions_text
+from ..compile.wgsl.functions import HIDDEN_ZERO, functions_text, hidden_zero_declared, hidden_zero_set
 from ..dtypes import float32, uint32
 from ..plan import BufferSpec, Dispatch, Kernel, Plan
 from .device import Device
@@ -51,8 +51,7 @@ def alike(found: np.ndarray, wanted: np.ndarray, given: np.ndarray) -> bool:
 def functions(by_device: bool = True) -> str:
     """The functions to test: those with the device's conversions, or those with integer arithmetic."""
     names = ("bits_float16", "from_float16", "as_float16", "words_float16", "four_float16")
-    text = functions_text({f"sg_{name}" for name in names}, by_device)
-    return f"enable f16;\n{text}" if by_device else text
+    return hidden_zero_declared() + functions_text({f"sg_{name}" for name in names}, by_device)
 
 
 def source(functions: str) -> str:
@@ -60,17 +59,18 @@ def source(functions: str) -> str:
 @group(0) @binding(0) var<storage, read> given: array<f32>;
 @group(0) @binding(1) var<storage, read_write> found: array<u32>;
 @compute @workgroup_size({THREADS})
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(workgroup_id) wid: vec3<u32>) {{
+  {hidden_zero_set()}
   let x = given[id.x];
   let at = id.x * {RESULTS}u;
   let bits = sg_bits_float16(x);
   let words = sg_words_float16(vec4<f32>(x));
   found[at] = bits;
-  found[at + 1u] = bitcast<u32>(sg_from_float16(bits));
+  found[at + 1u] = bitcast<u32>(sg_from_float16(bits | {HIDDEN_ZERO}));
   found[at + 2u] = bitcast<u32>(sg_as_float16(x));
   found[at + 3u] = words.x;
   found[at + 4u] = words.y;
-  found[at + 5u] = bitcast<u32>(sg_four_float16(words).w);
+  found[at + 5u] = bitcast<u32>(sg_four_float16(words | vec2<u32>({HIDDEN_ZERO})).w);
 }}
 """
 

@@ -116,7 +116,7 @@ class WebGPUDevice(Gpu):
         self._dropped: deque[Buffer] = deque()
         self.preparing: list[Bundle] | None = None  # temporaries of runs that are being prepared
         _opened.add(self)
-        if self.target.f16 and self.target.matrices:
+        if self.target.traits.unrolls and self.adapter.type != "software":
             self.target = replace(self.target, converts_halves=converts_as_ieee(self))
 
     # --- the contract

@@ -11,6 +11,17 @@ from ...errors import CompileError
 from ...graph.floats import float_text
 from ...symbolic_sizes import Varying
 
+HIDDEN_ZERO = "hidden_zero"  # a 0 that no compiler knows, because it comes from the number of the workgroup along z
+
+
+def hidden_zero_declared() -> str:
+    return f"var<private> {HIDDEN_ZERO}: u32;\n"
+
+
+def hidden_zero_set() -> str:
+    """The statement with which an entry point begins."""
+    return f"{HIDDEN_ZERO} = wid.z;"
+
 
 def literal(value: float, dtype: DType, functions: set[str]) -> str:
     """A number as a WGSL literal of `dtype`."""
