@@ -1,6 +1,6 @@
 """Matrix units in plain WGSL, for adapters without them.
 
-In: the text of a kernel for matrix units of 16x16x16. Out: one that computes the same anywhere, in float32 for float16. A matrix of an
+In: the text of a kernel for matrix units of 16x16x16, whose tiles have names of one letter. Out: one that computes the same anywhere, in float32 for float16. A matrix of an
 operand is where it lies in the tile; each of a subgroup's 32 threads has half a row of sums.
 """
 
@@ -12,31 +12,33 @@ from shadergrad.compile.wgsl.functions import functions_text
 from shadergrad.compile.wgsl.matmul.units import ENABLES
 
 FUNCTIONS = """
-fn placed(at: u32, turned: bool, pitch: u32) -> vec3<u32> {
-  return vec3<u32>(at, select(pitch, 1u, turned), select(1u, pitch, turned));
+fn placed(tile: u32, at: u32, turned: bool, pitch: u32) -> vec4<u32> {
+  return vec4<u32>(tile, at, select(pitch, 1u, turned), select(1u, pitch, turned));
 }
-fn multiply(lane: i32, left: vec3<u32>, right: vec3<u32>, sum: mat2x4<f32>) -> mat2x4<f32> {
+fn multiply(lane: i32, left: vec4<u32>, right: vec4<u32>, sum: mat2x4<f32>) -> mat2x4<f32> {
   var found = sum;
-  let row = left.x + u32(lane) / 2u * left.y;
-  let column = right.x + u32(lane) % 2u * 8u * right.z;
+  let row = left.y + u32(lane) / 2u * left.z;
+  let column = right.y + u32(lane) % 2u * 8u * right.w;
   for (var k = 0u; k < 16u; k += 1u) {
-    let x = half_a(row + k * left.z);
-    let b = column + k * right.y;
-    let y = mat2x4<f32>(
-      half_b(b), half_b(b + right.z), half_b(b + 2u * right.z), half_b(b + 3u * right.z),
-      half_b(b + 4u * right.z), half_b(b + 5u * right.z), half_b(b + 6u * right.z), half_b(b + 7u * right.z));
+    let x = half_of(left.x, row + k * left.w);
+    let b = column + k * right.z;
+    var y = mat2x4<f32>();
+    for (var e = 0u; e < 8u; e += 1u) {
+      y[e / 4u][e % 4u] = half_of(right.x, b + e * right.w);
+    }
     found = found + x * y;
   }
   return found;
 }
 fn keep(lane: i32, at: u32, sum: mat2x4<f32>, pitch: u32) {
   let place = at + u32(lane) / 2u * pitch + u32(lane) % 2u * 8u;
-  for (var e = 0u; e < 4u; e += 1u) {
-    sums[place + e] = sum[0][e];
-    sums[place + 4u + e] = sum[1][e];
-  }
+  STORED
 }
 """
+STORED = {
+    "f32": "for (var e = 0u; e < 4u; e += 1u) { sums[place + e] = sum[0][e]; sums[place + 4u + e] = sum[1][e]; }",
+    "vec4<f32>": "sums[place / 4u] = sum[0]; sums[place / 4u + 1u] = sum[1];",
+}
 
 
 # an element of a tile, by the type of the tile's array
@@ -52,11 +54,13 @@ def emulated(text: str) -> str:
     if ENABLES not in text:
         return text
     kinds = dict(re.findall(r"var<workgroup> tile_(\w): array<(.*), ", text))
+    names = list(kinds)
+    (of_sums,) = re.findall(r"var<workgroup> sums: array<(.*), ", text)
 
     def placed(match: re.Match[str]) -> str:
         order, name, at, pitch = match.groups()
         per = READ[kinds[name]][0]
-        return f"placed({per}u * ({at}), {str(order == 'col').lower()}, {per * int(pitch)}u)"
+        return f"placed({names.index(name)}u, {per}u * ({at}), {str(order == 'col').lower()}, {per * int(pitch)}u)"
 
     text = text.replace(ENABLES, "").replace("array<f16, ", "array<f32, ")
     text = re.sub(r"alias (Left|Right) = .*?;\n", "", text)
@@ -65,12 +69,17 @@ def emulated(text: str) -> str:
     text = re.sub(r"subgroupMatrixLoad<\w+, (row|col)_major>\(&tile_(\w), (.*), (\d+)u\)", placed, text)
     text = text.replace("subgroupMatrixMultiplyAccumulate(", "multiply(lane, ")
     text = re.sub(r"subgroupMatrixStore\(&sums, (.*), false, (\d+u)\);", r"keep(lane, \1, \2);", text)
+    text = re.sub(
+        r"subgroupMatrixStore<row_major>\(&sums, (.*), (\w+), (\d+u)\);", r"keep(lane, 4u * \1, \2, 4u * \3);", text
+    )
     library = functions_text({"sg_one_float16"})
     missing = [
         f for f in re.findall(r"^fn .*?^\}\n", library, flags=re.M | re.S) if f.partition("(")[0] + "(" not in text
     ]
-    made = (
-        f"fn half_{name}(i: u32) -> f32 {{\n  return {READ[kind][1].format(name=name)};\n}}\n"
-        for name, kind in kinds.items()
+    cases = (
+        f"  if (tile == {number}u) {{ return {READ[kind][1].format(name=name)}; }}\n"
+        for number, (name, kind) in enumerate(kinds.items())
     )
-    return text.replace("@compute", "".join(missing) + "".join(made) + FUNCTIONS + "@compute", 1)
+    made = f"fn half_of(tile: u32, i: u32) -> f32 {{\n{''.join(cases)}  return 0.0;\n}}\n"
+    functions = FUNCTIONS.replace("STORED", STORED[of_sums])
+    return text.replace("@compute", "".join(missing) + made + functions + "@compute", 1)

@@ -13,6 +13,7 @@ import shadergrad as sg
 from emulated_units import emulated
 from shadergrad.compile import matrix_units
 from shadergrad.compile.matrix_units import TILES, Candidate
+from shadergrad.compile.wgsl import call as call_archetype
 from shadergrad.compile.wgsl.matmul import kernel
 from shadergrad.drive import execute
 from shadergrad.runtime.device import get_device
@@ -40,7 +41,8 @@ def units(webgpu: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
             made = finish(*given, **options)
             return replace(made, kernel=replace(made.kernel, source=emulated(made.kernel.source)))
 
-        monkeypatch.setattr(kernel, "finish", without_units)
+        for module in (kernel, call_archetype):
+            monkeypatch.setattr(module, "finish", without_units)
         target = replace(
             gpu.target,
             traits=ROWS["discrete"],
@@ -227,3 +229,33 @@ def test_convolutions(
         right = right.detach().numpy()
         error = np.abs(y.detach().float().numpy() - right)
         assert (error <= HALF * np.abs(right) + 2.0**-20 * 2 * x.size).all()
+
+
+@pytest.mark.parametrize("units", [0], indirect=True)
+@pytest.mark.parametrize(
+    ("sizes", "by_row", "causal"),
+    [((2, 1, 70, 100, 16), True, True), ((1, 2, 40, 72, 16), False, False), ((1, 1, 36, 40, 96), False, True)],
+    ids=str,
+)
+def test_attention(sizes: tuple[int, ...], by_row: bool, causal: bool, units: str) -> None:
+    """Forward and backward, with blocks that are not full, from arrays whose heads lie in rows or apart."""
+    n, heads, rows, columns, d = sizes
+    shapes = [(n, m, heads, d) if by_row else (n, heads, m, d) for m in (rows, columns, columns, rows)]
+    arrays = [drawn(*shape) for shape in shapes]
+
+    def both(q: Any, k: Any, v: Any, g: Any) -> Any:
+        a, b, c, of_result = (x.transpose(1, 2) if by_row else x for x in (q, k, v, g))
+        y = sg.nn.functional.scaled_dot_product_attention(a, b, c, is_causal=causal)
+        return y, *sg.autograd.grad((y * of_result).sum(), (q, k, v))
+
+    step = sg.compile(both)
+    found = step(*(sg.tensor(a, device=units, requires_grad=i < 3) for i, a in enumerate(arrays)))
+    assert [k.choice for k in step.plan.kernels if k.archetype == "call"] == [
+        f"call: matrix units, blocks of 64 x {64 if d <= 64 else 32}",
+        f"call: matrix units, blocks of {64 if d <= 64 else 32} x 32",
+    ]
+    exact = both(*(sg.tensor(a.astype(np.float64), device="cpu", requires_grad=i < 3) for i, a in enumerate(arrays)))
+    for y, right in zip(found, exact, strict=True):
+        right = right.detach().numpy()
+        error = np.abs(y.detach().float().numpy() - right)
+        assert (error <= 4 * HALF * np.abs(right).max()).all()

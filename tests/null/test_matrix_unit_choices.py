@@ -56,7 +56,7 @@ HALVES: dict[str, Callable[[], Any]] = {
     "in parts": lambda: half(128, 16384) @ half(16384, 128),
     "a convolution": lambda: sg.nn.functional.conv2d(half(8, 64, 16, 16), half(64, 64, 3, 3), padding=1),
     "a convolution of float32 weights": lambda: sg.nn.functional.conv2d(
-        half(8, 64, 16, 16), sg.tensor(np.ones((64, 64, 3, 3), np.float32)).half(), stride=2
+        half(8, 64, 16, 16), sg.tensor(np.ones((64, 64, 3, 3), np.float32)).to(sg.float16), stride=2
     ),
     "both gradients of a layer": lambda: (half(512, 256) @ half(256, 512), half(512, 256).T @ half(512, 512)),
 }

@@ -6,6 +6,7 @@ composition. `CHOICES` lists the choices that calls.py makes for those kernels. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,12 +15,30 @@ from ..graph.node import Node
 from ..graph.primitive import Primitive
 from ..primitives.attention import Attention, AttentionGradient
 from ..primitives.attention_composed import Composed
-from ..primitives.attention_kernels import JoinShares, LaidAttention, LaidGradient, LaidShares, LaidSums
-from ..primitives.attention_places import in_place, laid_out
-from ..primitives.attention_tiles import AttentionChoice, Blocks, Problem, Shares, Tile, size_of_result
+from ..primitives.attention_kernels import (
+    JoinShares,
+    LaidAttention,
+    LaidGradient,
+    LaidShares,
+    LaidSums,
+    UnitsAttention,
+    UnitsGradient,
+)
+from ..primitives.attention_places import in_octets, in_place, laid_out
+from ..primitives.attention_tiles import AttentionChoice, Blocks, Layout, Problem, Shares, Tile, size_of_result
+from ..primitives.attention_units_writer import (
+    SIDE,
+    SUBGROUP,
+    THREADS,
+    Parts,
+    UnitsChoice,
+    bytes_of_forward,
+    bytes_of_gradient,
+)
 from ..primitives.views import Cat, Slice
-from ..symbolic_sizes import hint
+from ..symbolic_sizes import hint, varies
 from ..target import Target
+from . import matrix_units
 from .rewrite import Inputs, Rewriter
 
 SHORT = 512 * 512  # weights of a head that may be stored as a whole
@@ -29,6 +48,8 @@ MUCH = 16  # composing pays from so many times the size from which a multiplicat
 SMALL = 32  # sequences up to this length use the small blocks
 FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
 BACKWARD = (Blocks(32, 64, 128, 16),)
+FORWARD_ON_UNITS = (UnitsChoice(64, 64), UnitsChoice(64, 32))
+GRADIENT_ON_UNITS = (UnitsChoice(64, 32), UnitsChoice(32, 32))
 MANY_BLOCKS = 4  # blocks of keys: with fewer, a dispatch costs more than two block products
 ENOUGH_WORKGROUPS = 384
 MOST_SHARES = 8  # partial gradients as large as q
@@ -42,9 +63,15 @@ TALL = 64
 def attention_to_calls(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """The kernels of attention and of its gradients, or the composed form."""
     if isinstance(p, Attention):
-        return composed(r, p, inputs) if pays_composed(inputs, r.target) else _kernel(r, p, inputs)
+        return (
+            composed(r, p, inputs)
+            if pays_composed(inputs, r.target)
+            else _on_units(r, p, inputs) or _kernel(r, p, inputs)
+        )
     if isinstance(p, AttentionGradient):
-        return composed(r, p, inputs) if pays_composed(inputs[2:], r.target) else _kernels_of_gradient(r, p, inputs)
+        if pays_composed(inputs[2:], r.target):
+            return composed(r, p, inputs)
+        return _gradient_on_units(r, p, inputs) or _kernels_of_gradient(r, p, inputs)
     return None
 
 
@@ -68,6 +95,40 @@ def _kernel(r: Rewriter, p: Attention, inputs: Inputs) -> Node:
     laid = [in_place(x) for x in inputs[:3]]
     call = LaidAttention(p.problem(inputs), tuple(of for _, of in laid), p.logs)
     return r.make(call, *(x for x, _ in laid), *inputs[3:])
+
+
+def _on_units(r: Rewriter, p: Attention, inputs: Inputs) -> Node | None:
+    """The kernel for matrix units, if they suit it."""
+    problem = p.problem(inputs)
+    if choose_units(problem, r.target, gradient=False) is None:
+        return None
+    laid = _laid_halves(r, inputs[:3])
+    if laid is None:
+        return None
+    return r.make(UnitsAttention(problem, tuple(of for _, of in laid), p.logs), *(x for x, _ in laid))
+
+
+def _gradient_on_units(r: Rewriter, p: AttentionGradient, inputs: Inputs) -> Node | None:
+    """The kernel for matrix units, after the sums of gradient times result of each query."""
+    g, flat = inputs[:2]
+    problem = p.problem(inputs[2:])
+    if choose_units(problem, r.target, gradient=True) is None:
+        return None
+    laid = _laid_halves(r, (g, *inputs[2:5]))
+    if laid is None:
+        return None
+    n, heads, rows, d = g.shape
+    result = r.make(Slice((0,), (g.size,), (1,)), flat)
+    result = r.permute(r.reshape(result, (n, rows, heads, d)), (0, 2, 1, 3)) if p.by_row else r.reshape(result, g.shape)
+    sums = r.reshape(r.sum(r.mul(g, result), (3,)), (n * heads * rows,))
+    (of_g, *qkv), layouts = (x for x, _ in laid), tuple(of for _, of in laid)
+    return r.make(UnitsGradient(problem, layouts, p.places, p.shape), of_g, flat, sums, *qkv)
+
+
+def _laid_halves(r: Rewriter, inputs: Sequence[Node]) -> list[tuple[Node, Layout]] | None:
+    """The halves of which the inputs are casts, each with its layout; None if one is something else."""
+    halves = [matrix_units.halves_of(r, x) for x in inputs]
+    return [in_octets(x) for x in halves if x is not None] if None not in halves else None
 
 
 def _composed_result(r: Builder, p: Attention, inputs: Inputs) -> Node:
@@ -163,4 +224,46 @@ def _of_blocks(p: Problem, target: Target, b: Blocks, gradient: bool) -> Attenti
     )
 
 
-CHOICES = {LaidAttention: _forward, LaidGradient: _backward, LaidShares: _shares}
+def choose_units(p: Problem, target: Target, gradient: bool) -> UnitsChoice | None:
+    """The block sizes on matrix units; None if they do not suit the problem."""
+    found = matrix_units.instruction(target)
+    if found is None or (found.m, found.n, found.k) != (SIDE, SIDE, SIDE) or target.subgroups[0] != SUBGROUP:
+        return None
+    if (
+        p.mask is not None
+        or p.dropped
+        or p.d % SIDE
+        or not math.isfinite(p.scale)
+        or target.max_workgroup_invocations < THREADS
+    ):
+        return None
+    if any(map(varies, (*p.shape, p.columns))) or min(p.rows, p.columns) <= SMALL:
+        return None
+    nbytes = bytes_of_gradient if gradient else bytes_of_forward
+    for choice in GRADIENT_ON_UNITS if gradient else FORWARD_ON_UNITS:
+        own, others = choice.own, choice.others
+        parts = (Parts(others, own), Parts(own, p.d)) if gradient else (Parts(own, others), Parts(own, p.d))
+        if all(x.fits for x in parts) and nbytes(p.d, choice) <= target.max_workgroup_storage:
+            return choice
+    return None
+
+
+def _forward_on_units(p: UnitsAttention, target: Target, inputs: Sequence[Node]) -> UnitsChoice:
+    choice = choose_units(p.problem, target, gradient=False)
+    assert choice is not None
+    return choice
+
+
+def _gradient_choice_on_units(p: UnitsGradient, target: Target, inputs: Sequence[Node]) -> UnitsChoice:
+    choice = choose_units(p.problem, target, gradient=True)
+    assert choice is not None
+    return choice
+
+
+CHOICES = {
+    LaidAttention: _forward,
+    LaidGradient: _backward,
+    LaidShares: _shares,
+    UnitsAttention: _forward_on_units,
+    UnitsGradient: _gradient_choice_on_units,
+}

@@ -26,6 +26,9 @@ from .matrix_units import OCTET
 from .products import Product
 from .rewrite import Inputs, Rewriter
 
+HALF = 2  # bytes
+MOST_ZEROS = 4  # times the size of images that a copy with zeros around them may take; most take little more than once
+
 
 def conv_to_units(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     """A convolution of images with one group, if matrix units suit it."""
@@ -35,9 +38,9 @@ def conv_to_units(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     sizes = (*x.shape, *w.shape)
     if len(p.steps) != 2 or x.shape[0] > 1 or 0 in sizes or any(map(varies, sizes)):
         return None
-    if max(p.spread) > 1:
+    if max(p.spread) > 1 or MOST_ZEROS * HALF * max(x.size, w.size) > r.target.max_binding_bytes:
         return None
-    halves, weights = _halves(r, x), _halves(r, w)
+    halves, weights = matrix_units.halves_of(r, x), matrix_units.halves_of(r, w)
     if halves is None or weights is None:
         return None
     counts = p.counts(x.shape[3:], w.shape[3:])
@@ -76,15 +79,6 @@ def _over_places(r: Rewriter, p: Conv, x: Node, w: Node, counts: Shape) -> Node 
     cotangents = r.reshape(r.cast(_cotangents(r, p, _swapped(r, w), x.shape[3:], counts), float32), (1, k, out))
     product = r.reshape(r.dot(r.transpose(cotangents), columns), (out, *counts, channels))
     return r.reshape(r.permute(product, (3, 0, 1, 2)), (1, channels, out, *counts))
-
-
-def _halves(r: Rewriter, x: Node) -> Node | None:
-    """x before its cast from float16; None if it is something else."""
-    if isinstance(x.primitive, View):
-        inner = _halves(r, x.inputs[0])
-        return None if inner is None else r.make(x.primitive, inner)
-    is_cast = isinstance(x.primitive, Cast) and x.dtype is float32 and x.inputs[0].dtype is float16
-    return x.inputs[0] if is_cast else None
 
 
 def _swapped(r: Rewriter, x: Node) -> Node:

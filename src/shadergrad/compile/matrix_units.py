@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..dtypes import float16, float32
 from ..graph.index import variable
 from ..graph.node import Node
+from ..primitives.elementwise import Cast
 from ..primitives.views import SliceAt, View
 from ..symbolic_sizes import divides
 from ..target import Matrices, Target
@@ -21,6 +22,7 @@ from .estimate import seconds_of_parts
 from .layouts import IndexOf, IsBuffer, OperandIndex, has_windows, moves_along_rows, reads_quads
 from .products import Product
 from .puller import LANES, lane_variable
+from .rewrite import Rewriter
 
 OCTET = 8  # halves in 16 bytes
 LEAST = 32  # the smallest m, n and k of a multiplication
@@ -66,7 +68,7 @@ def choice_of(
     dot: Node, product: Product, index: OperandIndex, target: Target, is_buffer: IsBuffer, alone: bool
 ) -> DotChoice | None:
     """The choice for a matrix multiplication on matrix units; None if they do not suit it. alone: whether it has a dispatch to itself."""
-    matrices = _matrices(target)
+    matrices = instruction(target)
     if matrices is None or dot.dtype is not float32 or not is_enough(product, target):
         return None
     halves = [half_behind(operand, is_buffer) for operand in dot.inputs]
@@ -96,7 +98,16 @@ def choice_of(
 
 def takes_halves(target: Target) -> bool:
     """Whether float16 multiplications should get their operands as halves in memory, instead of computing them while tiles are loaded."""
-    return _matrices(target) is not None
+    return instruction(target) is not None
+
+
+def halves_of(r: Rewriter, x: Node) -> Node | None:
+    """x before its cast from float16, through views; None if it is something else."""
+    if isinstance(x.primitive, View):
+        inner = halves_of(r, x.inputs[0])
+        return None if inner is None else r.make(x.primitive, inner)
+    is_cast = isinstance(x.primitive, Cast) and x.dtype is float32 and x.inputs[0].dtype is float16
+    return x.inputs[0] if is_cast else None
 
 
 def alike(choices: list[DotChoice], target: Target) -> list[DotChoice] | None:
@@ -111,8 +122,8 @@ def alike(choices: list[DotChoice], target: Target) -> list[DotChoice] | None:
     return [replace(c, units=replace(u, widths=(left, right))) for c, u in zip(choices, own, strict=True)]
 
 
-def _matrices(target: Target) -> Matrices | None:
-    """The instruction shape of the matrix units that kernels use."""
+def instruction(target: Target) -> Matrices | None:
+    """The instruction shape of the matrix units that kernels use; None without such units."""
     if not target.f16 or target.subgroups[0] != target.subgroups[1] or not target.traits.unrolls:
         return None
     fitting = (m for m in target.matrices if (m.operand, m.result) == ("f16", "f32") and m.k == 16)
@@ -224,7 +235,7 @@ def is_for_units(operands: Sequence[Node], product: Product, target: Target) -> 
 
 def is_enough(product: Product, target: Target) -> bool:
     """Whether the target has matrix units, and the sizes of a multiplication suit them."""
-    if _matrices(target) is None or product.varies() or product.window > 1:
+    if instruction(target) is None or product.varies() or product.window > 1:
         return False
     return min(product.m, product.n, product.k) >= LEAST and product.multiplications >= SMALLEST
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import DType, float32
 from ..graph.node import Node
 from ..graph.primitive import Shape
 from . import attention_shader as shader
+from . import attention_units as units
 from .attention import Attention, AttentionGradient
 from .attention_call import AttentionCall, row_sums, writable
 from .attention_tiles import (
@@ -23,6 +24,7 @@ from .attention_tiles import (
     place_of_result,
     size_of_result,
 )
+from .attention_units_writer import UnitsChoice
 from .call import Call, CallKernel
 
 
@@ -162,6 +164,51 @@ class JoinShares(Call):
 
     def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         return shader.join(self.problem, self.shares, self.places)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitsAttention(Call):
+    """`LaidAttention` of q, k and v of float16, on matrix units, without a mask or dropout; the result is float32."""
+
+    kind = "call"
+    differentiable = False
+    arguments = ("q", "k", "v")
+    problem: Problem
+    layouts: tuple[Layout, ...]
+    logs: bool
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return (size_of_result(self.problem.shape, self.logs),), float32
+
+    def numpy(self, q, k, v):
+        wide = (x.astype(np.float32) for x in (q, k, v))
+        return LaidAttention(self.problem, self.layouts, self.logs).numpy(*wide)
+
+    def kernel(self, options: UnitsChoice, *inputs: Node) -> CallKernel:
+        return units.forward(self.problem, self.layouts, self.logs, options)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitsGradient(Call):
+    """`LaidGradient` of g, q, k and v of float16, on matrix units; rows: for each query the sum of gradient times result. Gradients are float32."""
+
+    kind = "call"
+    differentiable = False
+    arguments = ("g", "flat", "rows", "q", "k", "v")
+    problem: Problem
+    layouts: tuple[Layout, ...]
+    places: tuple[Layout, ...]
+    shape: Shape
+
+    def infer(self, *inputs: Node) -> tuple[Shape, DType]:
+        return self.shape, float32
+
+    def numpy(self, g, flat, rows, q, k, v):
+        g, q, k, v = (x.astype(np.float32) for x in (g, q, k, v))
+        return LaidGradient(self.problem, self.layouts, self.places, self.shape).numpy(g, flat, q, k, v)
+
+    def kernel(self, options: UnitsChoice, *inputs: Node) -> CallKernel:
+        return units.gradient(self.problem, self.layouts, self.places, options)
 
 
 def _laid(p: Problem, layouts: Sequence[Layout], *arrays: np.ndarray) -> list[np.ndarray]:

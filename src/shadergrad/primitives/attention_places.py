@@ -16,6 +16,8 @@ from .attention_tiles import (
 from .strides import Strided, is_covered, row_major, strided
 from .views import Cat, Slice
 
+OCTET = 8  # halves of one load
+
 
 def layout_of(found: Strided) -> Layout | None:
     """The layout of (n, heads, l, d) with d contiguous, in whole vec4s; None if it is not so."""
@@ -32,6 +34,16 @@ def in_place(node: Node) -> tuple[Node, Layout]:
     if layout is None:
         return node, (0, *row_major(node.shape)[:3])
     return found.base, layout
+
+
+def in_octets(node: Node) -> tuple[Node, Layout]:
+    """As `in_place`, for halves that are loaded eight at a time."""
+    found = strided(node)
+    *outer, inner = found.strides
+    layout = (found.offset, *outer)
+    if inner == 1 and not any(n % OCTET for n in (found.base.size, *layout)):
+        return found.base, layout
+    return node, (0, *row_major(node.shape)[:3])
 
 
 def lies_by_row(node: Node) -> bool:

@@ -39,6 +39,8 @@ class CallKernel:
     preamble: the text before the entry point: constants, workgroup variables, functions. flops: for `explain`.
     functions: the functions of compile/wgsl/math.wgsl that they call.
     written: the elements that a thread passes to the epilogue instead of writing them to `result`, as expressions of the body.
+    octets: the inputs of float16 that are bound as array<vec4<u32>>, eight halves each; their sizes must be multiples of eight.
+    on_units: whether the shader uses matrix units.
     """
 
     body: str
@@ -49,6 +51,8 @@ class CallKernel:
     flops: int = 0
     functions: tuple[str, ...] = ()
     written: tuple[Written, ...] = ()
+    octets: frozenset[str] = frozenset()
+    on_units: bool = False
 
 
 class Call(Primitive):

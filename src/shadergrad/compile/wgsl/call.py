@@ -13,6 +13,7 @@ from ..kernel import Rendered, finish, indent, store_results, workgroup_index
 from ..puller import LANES, lane_variable
 from ..render import Renderer
 from .accesses import Binding
+from .matmul.units import ENABLES
 from .statements import Scope
 
 
@@ -31,6 +32,7 @@ def render_call(group: Group, choice: Choice, renderer: Renderer) -> Rendered:
         threads=own.threads,
         workgroups=own.workgroups,
         body=[*head, *body],
+        enables=ENABLES if own.on_units else "",
         globals_=own.preamble,
         shape=f"{own.workgroups} x {own.threads}",
         flops=own.flops,
@@ -49,7 +51,8 @@ def _bound(group: Group, renderer: Renderer, choice: Part, suffix: str) -> tuple
     if not own.written:
         (held["result"],) = group.roots
     for name, node in held.items():
-        renderer.bindings[len(renderer.bindings)] = Binding(name + suffix, node, name == "result", name in own.vectors)
+        bound = Binding(name + suffix, node, name == "result", name in own.vectors, octets=name in own.octets)
+        renderer.bindings[len(renderer.bindings)] = bound
     renderer.functions |= set(own.functions)
     body = re.sub(rf"\b({'|'.join(held)})\[", rf"\g<1>{suffix}[", own.body) if suffix else own.body
     lines = body.strip("\n").split("\n")
