@@ -10,14 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_simplify import Graph, wide
 
 import shadergrad as sg
 from dawn_front_end import FrontEnd
-from shadergrad.compile import matrix_units
+from shadergrad.compile import convolution_on_units, matrix_units
 from shadergrad.compile.pipeline import compile_graph
 from shadergrad.compile.products import Product
+from shadergrad.compile.rewrite import Rewriter
+from shadergrad.dtypes import float16
 from shadergrad.graph.capture import Capture
+from shadergrad.graph.node import make, topological
 from shadergrad.plan import Kernel
+from shadergrad.primitives.window import Conv
 from shadergrad.target import PORTABLE, ROWS, Matrices, Target
 from shadergrad.tensor import flush
 
@@ -121,14 +126,14 @@ def test_dawn_takes_kernels_for_matrix_units(sizes: tuple[int, int, int]) -> Non
     """Of all transposes, for units of both shapes, and with what follows a product."""
     m, n, k = sizes
     texts = []
-    for a_turned, b_turned, wide in product((False, True), (False, True), (True, False)):
+    for a_turned, b_turned, of_float32 in product((False, True), (False, True), (True, False)):
 
         def call(a_turned: bool = a_turned, b_turned: bool = b_turned) -> Any:
             a, b = half(*((k, m) if a_turned else (m, k))), half(*((n, k) if b_turned else (k, n)))
             y = (a.T if a_turned else a) @ (b.T if b_turned else b)
             return (y + half(n)).relu() * half(m, n)
 
-        target = SERVER if wide else replace(SERVER, matrices=UNITS[2:])
+        target = SERVER if of_float32 else replace(SERVER, matrices=UNITS[2:])
         texts += [kernel.source for kernel in products(call, target)]
     assert all("subgroupMatrixLoad" in text for text in texts)
     assert not FrontEnd().refused(texts)
@@ -193,3 +198,30 @@ def test_weights_become_halves_in_one_dispatch() -> None:
     plan = compile_graph(Capture([x._node]).graph(), SERVER)[0]
     kinds = [plan.kernels[d.kernel].archetype for d in plan.dispatches]
     assert kinds == ["map"] + ["dot"] * 6
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "conv"),
+    [
+        ((1, 2, 32, 8, 9), (1, 40, 32, 3, 3), Conv((1, 1), (1, 1), (1, 1), (1, 1))),
+        ((1, 2, 32, 9, 9), (1, 32, 32, 3, 2), Conv((2, 1), (1, 2), (1, 0), (0, 2))),
+        ((1, 2, 32, 8, 8), (1, 32, 32, 2, 2), Conv((1, 1), (1, 1), (-1, 0), (0, -2))),
+        ((1, 32, 4, 8, 8), (1, 40, 4, 8, 8), Conv((1, 1), (1, 1), (1, 1), (1, 1))),
+        ((1, 32, 4, 9, 9), (1, 32, 4, 4, 4), Conv((1, 1), (2, 2), (1, 0), (0, 1))),
+    ],
+    ids=["forward", "with steps", "cut", "weight gradient", "weight gradient of steps"],
+)
+def test_convolutions_become_products_of_the_same_value(
+    x: tuple[int, ...], w: tuple[int, ...], conv: Conv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over copies with channels last."""
+    monkeypatch.setattr(matrix_units, "SMALLEST", 1)
+    monkeypatch.setattr(matrix_units, "LEAST", 1)
+    graph = Graph()
+    before = make(conv, *(wide(graph.input(*shape, dtype=float16)) for shape in (x, w)))
+    rules = convolution_on_units.RULES
+    after = Rewriter(rules, "cpu", SERVER).rewrite([before])[id(before)]
+    names = {n.primitive.name for n in topological([after], lambda n: n.inputs)}
+    assert {"dot", "channelslast"} <= names
+    assert "conv" not in names
+    np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-4, atol=1e-3)

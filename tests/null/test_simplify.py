@@ -15,7 +15,7 @@ import pytest
 
 from shadergrad.compile import attention, convolution, lower, order, simplify
 from shadergrad.compile.rewrite import Rewriter
-from shadergrad.dtypes import DType, bool_, float32, int32, int64, uint8, uint32
+from shadergrad.dtypes import DType, bfloat16, bool_, float16, float32, int32, int64, uint8, uint32
 from shadergrad.graph import build
 from shadergrad.graph.leaves import Constant, Detach, Iota, Placeholder, Variable
 from shadergrad.graph.node import Node, make, topological
@@ -110,6 +110,14 @@ def assert_becomes(build: Callable[[Graph], Node], expected: str, *rules: Rule) 
 
 def number(value: float, *shape: int, dtype: DType = float32) -> Node:
     return build.constant(value, dtype, "cpu", shape)
+
+
+def wide(x: Node) -> Node:
+    return make(e.Cast(float32), x)
+
+
+def half(x: Node) -> Node:
+    return make(e.Cast(float16), x)
 
 
 def const(form_of: str) -> str:
@@ -220,6 +228,21 @@ RULES: dict[Rule, dict[str, tuple[Build, str]]] = {
     },
     simplify.cast_to_its_own_dtype: {
         "a cast to its own type": (lambda g: make(e.Cast(float32), g.input(3)), "in0"),
+    },
+    simplify.halves_cast_back: {
+        "halves to float32 and back": (lambda g: half(wide(g.input(3, dtype=float16))), "in0"),
+        "to another kind of halves": (
+            lambda g: make(e.Cast(bfloat16), wide(g.input(3, dtype=float16))),
+            "cast(cast(in0))",
+        ),
+        "float32 to halves and back": (lambda g: wide(half(g.input(3))), "cast(cast(in0))"),
+    },
+    simplify.relu_of_halves: {
+        "relu of halves": (
+            lambda g: make(e.Relu(), wide(g.input(3, dtype=float16))),
+            "cast(cast(relu(cast(in0))))",
+        ),
+        "relu of float32": (lambda g: make(e.Relu(), g.input(3)), "relu(in0)"),
     },
     simplify.known_condition: {
         "where true": (lambda g: make(e.Where(), number(True, 3, dtype=bool_), g.input(3), g.input(3)), "in0"),
