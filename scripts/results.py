@@ -291,6 +291,21 @@ def browser(records: list[Record]) -> str:
     return f"{caption(own)}\n\n{table(['steps per second', 'page', 'native runtime', 'times as fast'], rows)}"
 
 
+def browser_peers(records: list[Record]) -> str:
+    """Pages' steps beside other libraries in a browser, and Python in the page beside borch's."""
+    own = [
+        r for r in records if r.benchmark == "browser_peers" and r.quantity == "time" and not r.case.endswith(", small")
+    ]
+    machine = best_machine(own)
+    own = sorted((r for r in own if r.machine == machine), key=lambda r: [*TASKS].index(r.case))
+    names = dict.fromkeys(name for r in own for name in r.peers)
+    rows = [
+        [TASKS[r.case], figure(r.value, r.unit), *(figure(r.peers[n], r.unit) if n in r.peers else "" for n in names)]
+        for r in own
+    ]
+    return f"{caption(own)}\n\n{table(['step with Adam', 'page', *names], rows)}"
+
+
 def mnist_logic(records: list[Record]) -> str:
     """Accuracies and seconds of trainings on MNIST, by machine."""
     own = [r for r in records if r.benchmark == "mnist_logic"]
@@ -392,6 +407,7 @@ TABLES: dict[str, Callable[[list[Record]], str]] = {
     "growth": growth,
     "circuits": circuits,
     "browser": browser,
+    "browser_peers": browser_peers,
     "mnist_logic": mnist_logic,
     "logic_peers": logic_peers,
     "quantized": quantized,
