@@ -292,18 +292,18 @@ def browser(records: list[Record]) -> str:
 
 
 def browser_peers(records: list[Record]) -> str:
-    """Pages' steps beside other libraries in a browser, and Python in the page beside borch's."""
-    own = [
-        r for r in records if r.benchmark == "browser_peers" and r.quantity == "time" and not r.case.endswith(", small")
-    ]
+    """Pages' steps beside other libraries in a browser, and beside Python in the page; of each how many times as long it takes."""
+    own = [r for r in records if r.benchmark == "browser_peers" and r.quantity == "time" and r.case in TASKS]
     machine = best_machine(own)
     own = sorted((r for r in own if r.machine == machine), key=lambda r: [*TASKS].index(r.case))
     names = dict.fromkeys(name for r in own for name in r.peers)
-    rows = [
-        [TASKS[r.case], figure(r.value, r.unit), *(figure(r.peers[n], r.unit) if n in r.peers else "" for n in names)]
-        for r in own
-    ]
-    return f"{caption(own)}\n\n{table(['step with Adam', 'page', *names], rows)}"
+
+    def beside(r: Record, name: str) -> str:
+        return f"{figure(r.peers[name], r.unit)} ({times(r, name)})" if name in r.peers else ""
+
+    rows = [[TASKS[r.case], figure(r.value, r.unit), *(beside(r, name) for name in names)] for r in own]
+    heads = ["step with Adam", "page", *(f"{name} (times the page's)" for name in names)]
+    return f"{caption(own)}\n\n{table(heads, rows)}"
 
 
 def mnist_logic(records: list[Record]) -> str:
