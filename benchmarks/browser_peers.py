@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 import shadergrad as sg
-from record import Folder, Measured, keep, machine_of
+from record import Folder, Measured, append, keep, machine_of, read
 from shadergrad.system.safe_tensors import save
 from shadergrad.web.shelf import write_wheels
 from step import FEWEST, MOST, WAKING, measure, ours, training_step
@@ -169,6 +169,7 @@ def main(
     seconds: Annotated[float, typer.Option(help="of a round, about")] = 1.0,
     longest: Annotated[float, typer.Option(help="seconds after which a library is stopped")] = LONGEST,
     results: Folder = None,
+    commit: Annotated[str, typer.Option(help="what the records say of the tree, where it is no checkout")] = "",
 ) -> None:
     """Measure and print."""
     for given, known in ((only, STEPS), (library, (*LIBRARIES, NATIVE))):
@@ -186,7 +187,10 @@ def main(
         table, found, wrong = measured(case, small, asked, peers, rounds, seconds, longest)
         Console(width=190).print(table, *wrong, sep="\n", markup=False)
         has_failed |= bool(wrong)
-        keep(results, "browser_peers", "webgpu", found, where)
+        if results:
+            with tempfile.TemporaryDirectory() as folder:
+                keep(Path(folder), "browser_peers", "webgpu", found, where)
+                append(results, [replace(r, commit=commit or r.commit) for r in read(Path(folder))])
     raise typer.Exit(int(has_failed))
 
 
