@@ -22,10 +22,13 @@ export async function opened(address, name, given) {
     return weighted(tf.layers.dense({ units: n_out, activation }), matrix, tensor(`${of}.bias`));
   };
   const conv = (of, stride, extra = {}) => {
-    const [filters, , kernelSize] = weights.get(`${of}.weight`).shape;
+    const [filters, , ...kernelSize] = weights.get(`${of}.weight`).shape;
     const kernel = tensor(`${of}.weight`).transpose([2, 3, 1, 0]);
-    const layer = tf.layers.conv2d({ filters, kernelSize, strides: stride, padding: "same", useBias: false, ...extra });
-    return weighted(layer, kernel, ...(extra.useBias ? [tensor(`${of}.bias`)] : []));
+    const isPadded = kernelSize[0] === 3 && stride === 2; // "same" pads one side alone where a stride leaves the choice
+    const padding = isPadded ? "valid" : "same";
+    const layer = tf.layers.conv2d({ filters, kernelSize, strides: stride, padding, useBias: false, ...extra });
+    weighted(layer, kernel, ...(extra.useBias ? [tensor(`${of}.bias`)] : []));
+    return { apply: (x) => layer.apply(isPadded ? tf.layers.zeroPadding2d({ padding: 1 }).apply(x) : x) };
   };
   const norm = (of) => {
     const [c] = weights.get(`${of}.weight`).shape;
