@@ -26,7 +26,7 @@ from ..tensor.paths import Path
 from ..tensor.strides import overlaps
 from .effects import Given, Outside
 from .python_state import PlaceSlot, PythonState
-from .trees import containers_in, exchange
+from .trees import containers_in, exchange, leaves_of
 
 NO_VALUE = object()  # in place of a storage, until a run gives one
 STORAGE_HOLDERS = 2  # references to a gradient's storage: its node and `into`
@@ -216,6 +216,9 @@ class Replay:
             and isinstance(returned.source, Fresh)
         ):
             self._alone = returned.source
+        self._gives_containers = bool(self.python.effects) or any(
+            isinstance(v, Given) for _, v in leaves_of(self.result)
+        )
         # after a run there is nothing to do but to return the result
         self._only_gives = self._alone is not None and not (
             self.gradients or self.written or self.changed or self.flags_left or self.python.effects
@@ -364,7 +367,7 @@ class Replay:
         for holder, k in self.changed:
             tensor = tensors[holder] if isinstance(holder, int) else _tensor_of(holder)
             _give(tensor, outputs[k])
-        given = [value for value, _ in containers_in(arguments)] if self._alone is None or self.python.effects else []
+        given = [value for value, _ in containers_in(arguments)] if self._gives_containers else []
         result, stored, gradients = self._handed_out(outputs, tensors, given)
         for kept in self.gradients:
             kept.owner._grad = kept.tensor

@@ -299,20 +299,25 @@ def node_by_node(function: Callable[..., Any], tensors: Sequence[Tensor]) -> Por
 
 def _describe(args: Any, kwargs: Any) -> tuple[Any, list[Tensor]]:
     """The signature of a call, and the tensors in its arguments, in order."""
+    tensors: list[Tensor] = []
     if not kwargs:
         described: list[Any] = []
         for t in args:
+            if type(t) is int:
+                described.append(("int", t))
+                continue
             if not isinstance(t, Tensor):
+                tensors = []
                 break
             n = t._node
             layout = None if t._shared is None else layout_of(t)
             flags = n.requires_grad or (t._grad is not None and has_gradient(t))
             described.append((n.shape, n.dtype, n.device, flags, layout, *marks_of(t)))
+            tensors.append(t)
         else:
-            if len(args) > 1 and len({*args}) < len(args):
-                described.append(_which_is_which(args))
-            return tuple(described), list(args)
-    tensors: list[Tensor] = []
+            if len(tensors) > 1 and len({*tensors}) < len(tensors):
+                described.append(_which_is_which(tensors))
+            return tuple(described), tensors
     signed = signature((args, kwargs), tensors)
     containers = [value for value, _ in containers_in((args, kwargs))]
     return (signed, _which_is_which(tensors), _which_is_which(containers)), tensors
