@@ -6,6 +6,7 @@ import copy
 import itertools
 import random
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -235,6 +236,32 @@ def test_layouts_sizes_and_what_is_read_count(torch_device: Any, met: list[Any])
             if place == "webgpu":
                 torch.webgpu.synchronize()
     check(zip([t.cpu() for t in found["webgpu"]], found["cpu"], strict=True))
+
+
+def test_tensors_with_and_without_a_gradient_follow_one_entry(torch_device: Any, met: list[Any]) -> None:
+    """The guard of an entry compares requires_grad, which does not matter to a value."""
+    x = torch.ones(3, device="webgpu")
+    for k in range(12):
+        met.clear()
+        x.requires_grad_(k % 2 == 1)
+        with torch.no_grad():
+            y = (x * 2 + x).exp()
+        torch.webgpu.synchronize()
+        assert k < 3 or not met
+    torch.testing.assert_close(y.cpu(), torch.full((3,), 3.0).exp())
+
+
+def test_the_guard_of_an_entry_tells_layouts_apart(torch_device: Any) -> None:
+    from shadergrad.torch.private import guard_of
+
+    x = torch.zeros(3, 4, device="webgpu")
+    guard, gone = guard_of([x]), weakref.ref(x)
+    assert guard.check(torch.ones_like(x))
+    others = [torch.zeros(4, 3, device=x.device).t(), x[:2], x[:, :3], x.int(), x.reshape(12), x[:1].expand(3, 4)]
+    others += [torch._neg_view(x), x.cpu()]
+    assert not any(guard.check(other) for other in others)
+    del x, others
+    assert gone() is None
 
 
 def test_a_tensor_that_is_given_twice(torch_device: Any, met: list[Any]) -> None:

@@ -16,11 +16,12 @@ import torch
 from ..dtypes import DType
 from ..graph.composition import Recipe, Row
 from ..graph.node import Node
-from .private import lay, new_tensor
+from .private import guard_of, lay, new_tensor
 from .storage import Cell, constant
 
 PLAIN = (int, bool, str, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
 MOST_MAKINGS = 8  # recipes per entry, for different sets of referenced values at the sequence's end
+_offset_of = torch.Tensor.storage_offset
 _LIST, _NUMBERS = object(), object()  # markers before the items of a list
 
 
@@ -208,52 +209,39 @@ def key_of(op: Any, leaves: Sequence[Any]) -> int:
 
 def differs(a: Any, e: Any) -> bool:
     """Whether an argument that is not a tensor differs from before; 0.0 differs from -0.0."""
-    return type(a) is not type(e) or (repr(a) != repr(e) if type(a) is float else a != e)
+    if type(a) is not type(e):
+        return True
+    return (a != e or not a) and repr(a) != repr(e) if type(a) is float else a != e  # repr: zeros and NaN
 
 
-def _is_as_seen(a: Any, e: Seen, run: Following) -> bool:
-    """Whether a tensor has the layout and the value of an entry. A value from outside that occurs for the first time becomes an input.
-
-    Raises AttributeError if it is not a device tensor.
-    """
-    place, shape, stride, offset, dtype, own_shape, own_dtype = e
-    cell = a.untyped_storage().cell
-    if cell.run is run:
-        if cell.place != place:
-            return False
-    elif place >= 0:
+def _is_input(cell: Cell, e: Seen, run: Following) -> bool:
+    """Whether a value from outside is the entry's. One that occurs for the first time becomes an input."""
+    place = e.place
+    if place >= 0:
         return False
-    else:
-        node, inputs, k = cell.node, run.inputs, -1 - place
-        if k < len(inputs):
-            if inputs[k] is not node:
-                return False
-        elif (node.shape, node.dtype, node.device) != (own_shape, own_dtype, run.device) or not run.take(node):
-            return False
-    return (
-        a.shape == shape
-        and a.stride() == stride
-        and a.dtype is dtype
-        and a.storage_offset() == offset
-        and not a.is_neg()
-    )
+    node, inputs, k = cell.node, run.inputs, -1 - place
+    if k < len(inputs):
+        return inputs[k] is node
+    return (node.shape, node.dtype, node.device) == (e.own_shape, e.own_dtype, run.device) and run.take(node)
 
 
-def _are_as_said(values: Any, specs: tuple[Any, ...], run: Following, tensors: list[Any]) -> bool:
-    """Whether arguments match those of an entry. tensors: collects the device tensors, in order.
+def _are_as_said(values: Any, specs: tuple[Any, ...], run: Following, tensors: list[Any], cells: list[Cell]) -> bool:
+    """Whether arguments match those of an entry, but for the layouts of tensors. tensors, cells: collect the device tensors, in order.
 
     Raises AttributeError or Unlike for a host tensor.
     """
     for a, e in zip(values, specs):  # noqa: B905 (of one length)
         kind = type(e)
         if kind is Seen:
-            if not _is_as_seen(a, e, run):
+            cell = a.untyped_storage().cell
+            if cell.place != e[0] if cell.run is run else not _is_input(cell, e, run):
                 return False
             tensors.append(a)
+            cells.append(cell)
         elif kind is Many:
             if not isinstance(a, (list, tuple)) or len(a) != len(e.items):
                 return False
-            if not _are_as_said(a, e.items, run, tensors):
+            if not _are_as_said(a, e.items, run, tensors, cells):
                 return False
         elif kind is Number or kind is Same:
             if not _is_number(a, e, run):
@@ -286,7 +274,7 @@ def _is_number(a: Any, e: Any, run: Following) -> bool:
 
 class Entry:
     """An operator, after those that precede it in the sequence. leaves: descriptions of its arguments; specs: the same with the lists that
-    contain them. rows: the nodes that it added. given: its results: Given, Plain, Items, or the number of a tensor among the arguments; kind:
+    contain them. offsets: those of its tensors; guard: compares their layouts. rows: the nodes that it added. given: its results: Given, Plain, Items, or the number of a tensor among the arguments; kind:
     the type that contains several results. written: the places of new values for tensors among the arguments, by number.
 
     behind: the operators that came next. depth: the number of preceding operators. count: the number of rows up to here. inputs: the number
@@ -295,8 +283,8 @@ class Entry:
     """
 
     __slots__ = (
-        "asked", "before", "behind", "chain", "count", "depth", "given", "inputs", "key", "kind", "leaves", "makings", "quick", "rows",
-        "specs", "worth", "written",
+        "asked", "before", "behind", "chain", "count", "depth", "given", "guard", "inputs", "key", "kind", "leaves", "makings", "offsets",
+        "quick", "rows", "specs", "worth", "written",
     )  # fmt: skip
 
     def __init__(self, before: Entry | None, key: int, chain: int) -> None:
@@ -305,6 +293,8 @@ class Entry:
         self.makings: dict[tuple[int, ...], Making] = {}
         self.leaves: tuple[Any, ...] = ()
         self.specs: tuple[Any, ...] = ()
+        self.offsets: list[int] = []
+        self.guard: Any = None
         self.quick: dict[tuple[int, ...], Any] = {}
         self.worth: dict[tuple[int, ...], tuple[list[int], tuple[int, ...]]] = {}
         self.asked: set[int] = set()
@@ -316,30 +306,53 @@ class Entry:
         self.count = before.count if before else 0
         self.inputs = before.inputs if before else 0
 
-    def fits(self, args: Any, kwargs: Any, run: Following) -> Sequence[Any] | None:
-        """The tensors among the arguments, if the arguments match the entry's and are the same values of the sequence, else None. The run
-        records values from outside.
+    def fits(self, args: Any, kwargs: Any, run: Following) -> tuple[list[Any], list[Cell]] | None:
+        """The tensors among the arguments and their cells, if the arguments match the entry's and are the same values of the sequence, else
+        None. The run records values from outside.
         """
         begin = len(run.inputs)
         values = in_order(args, kwargs) if kwargs else args
         tensors: list[Any] = []
+        cells: list[Cell] = []
         try:
-            if len(values) == len(self.specs) and _are_as_said(values, self.specs, run, tensors):
-                return tensors
+            if (
+                len(values) == len(self.specs)
+                and _are_as_said(values, self.specs, run, tensors, cells)
+                and self._are_laid_out(tensors)
+            ):
+                return tensors, cells
         except (AttributeError, Unlike):  # not a tensor of the device, or without a cell
             pass
         run.give_back(begin)
         return None
 
-    def give(self, tensors: Sequence[Any], run: Following) -> Any:
-        """Results like the recorded ones. The run will make their values. tensors: as returned by `fits`."""
+    def _are_laid_out(self, tensors: list[Any]) -> bool:
+        """Whether tensors have the entry's layouts. The guard compares all at once, but also what does not matter here, such as
+        requires_grad: where it refuses, they are compared one by one, and the next call with such tensors passes it.
+        """
+        if self.offsets != [*map(_offset_of, tensors)]:
+            return False
+        if self.guard is not None and self.guard.check(*tensors):
+            return True
+        seen = [e for e in self.leaves if type(e) is Seen]
+        if not all(
+            a.shape == e.shape and a.stride() == e.stride and a.dtype is e.dtype and not a.is_neg() and not a.is_conj()
+            for a, e in zip(tensors, seen, strict=True)
+        ):
+            return False
+        self.guard = guard_of(tensors) if len({*map(id, tensors)}) == len(tensors) else None
+        return True
+
+    def give(self, found: tuple[list[Any], list[Cell]], run: Following) -> Any:
+        """Results like the recorded ones. The run will make their values. found: as returned by `fits`."""
         run.at = self
+        tensors, cells = found
         for k, place in self.written:
-            cell = tensors[k].untyped_storage().cell
-            cell.promise(run, place)
-            run.cells.append(weakref.ref(cell))
-        made = _results(self.given, tensors, run)
-        return made[0] if self.kind is None and made else self.kind(made) if self.kind is not None else None
+            cells[k].promise(run, place)
+        given = self.given
+        if self.kind is None:
+            return _result(given[0], tensors, run) if given else None
+        return self.kind([_result(g, tensors, run) for g in given])
 
     def computed(self, places: tuple[int, ...]) -> tuple[int, ...]:
         """The places of values that are not views, and of views that were read before."""
@@ -374,22 +387,17 @@ class Entry:
         return found
 
 
-def _results(given: tuple[Any, ...], tensors: Sequence[Any], run: Following) -> list[Any]:
-    """Makes results from their descriptions, as tensors whose values the run will make."""
-    made: list[Any] = []
-    for g in given:
-        if type(g) is Given:
-            x = new_tensor(g.shape, g.dtype)
-            storage = x.untyped_storage()
-            cell = storage.cell = Cell(None)
-            cell.promise(run, g.place)
-            run.cells.append(weakref.ref(cell))
-            made.append(lay(x, storage, 0, g.shape, g.stride))
-        elif type(g) is Items:
-            made.append(_results(g.items, tensors, run))
-        else:
-            made.append(g.value if type(g) is Plain else tensors[g])
-    return made
+def _result(g: Any, tensors: Sequence[Any], run: Following) -> Any:
+    """Makes a result from its description: a tensor whose value the run will make."""
+    if type(g) is Given:
+        place, shape, stride, dtype = g
+        x = new_tensor(shape, dtype)
+        storage = x.untyped_storage()
+        storage.cell = Cell(None).promise(run, place)
+        return lay(x, storage, 0, shape, stride)
+    if type(g) is Items:
+        return [_result(item, tensors, run) for item in g.items]
+    return g.value if type(g) is Plain else tensors[g]
 
 
 def _making(path: list[Row], places: tuple[int, ...]) -> Making:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -51,6 +51,7 @@ def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "torch._C.DispatchKey.AutocastPrivateUse1", lambda: getattr(_C.DispatchKey, AUTOCAST_KEY)
     yield "torch._C._get_overrideable_sdp_enabled", lambda: _C._get_overrideable_sdp_enabled
     yield "torch._C._ExcludeDispatchKeyGuard", lambda: _C._ExcludeDispatchKeyGuard
+    yield "torch._C._dynamo.guards.TensorGuards", lambda: _C._dynamo.guards.TensorGuards  # type: ignore[attr-defined]
     yield "torch._C._functorch.peek_interpreter_stack", lambda: _C._functorch.peek_interpreter_stack  # type: ignore[attr-defined]
     yield "torch._C._dispatch_get_all_op_names", lambda: _C._dispatch_get_all_op_names
     yield "torch._C._dispatch_has_kernel_for_dispatch_key", lambda: _C._dispatch_has_kernel_for_dispatch_key
@@ -137,6 +138,14 @@ def strided_view(x: torch.Tensor, shape: Any, stride: Any, offset: int) -> torch
 
 lay: Callable[..., torch.Tensor] = functools.partial(_set._handle.redispatch_boxed, META)
 """lay(x, storage, offset, shape, stride): `x` itself, now laid over a storage, which grows to the number of bytes that this needs."""
+
+
+def guard_of(tensors: Sequence[torch.Tensor]) -> Any:
+    """An object whose check(*tensors) compares classes, dispatch keys, dtypes, sizes, strides and requires_grad of tensors with these in
+    one call; it refuses a tensor that occurs twice. PyTorch's compiler guards its graphs by it.
+    """
+    sizes, strides = [[*x.shape] for x in tensors], [[*x.stride()] for x in tensors]
+    return _C._dynamo.guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)  # type: ignore[attr-defined]
 
 
 def by_operations(op: Any, *args: Any) -> Any:

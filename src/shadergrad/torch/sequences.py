@@ -145,15 +145,17 @@ def flush() -> None:
 def followed(op: Any, kernel: Kernel) -> Kernel:
     """A kernel with recording and replay, for the dispatcher to call."""
 
+    name = id(op)  # hashed at once; an operator's own hash is Python
+
     def call(*args: Any, **kwargs: Any) -> Any:
         if state.inside or mode.heard or current.trace is not None or timing.listeners or symbolic_sizes.follows:
             return kernel(*args, **kwargs)
         run = state.run
         if run is not None and not run.is_over and run.dtype is torch.get_default_dtype() and not here.kinds:
-            for entry in run.at.behind.get(op, ()):
-                tensors = entry.fits(args, kwargs, run)
-                if tensors is not None:
-                    return entry.give(tensors, run)
+            for entry in run.at.behind.get(name, ()):
+                found = entry.fits(args, kwargs, run)
+                if found is not None:
+                    return entry.give(found, run)
         return _other(op, kernel, args, kwargs)
 
     return call
@@ -223,8 +225,8 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
     """Run an operator and add its nodes to the tree, or add its key to the operators that are never recorded."""
     recording = state.recording
     assert recording is not None
-    alike = recording.at.behind.setdefault(op, [])
-    beside = recording.beside.behind.get(op, ()) if recording.beside is not None else ()
+    alike = recording.at.behind.setdefault(id(op), [])
+    beside = recording.beside.behind.get(id(op), ()) if recording.beside is not None else ()
     twin = next((e for e in (*alike, *beside) if e.key == key), None)
     changed = _changed_numbers(twin, leaves) if twin is not None else ()
     if len(alike) >= MOST_ALIKE:
@@ -367,6 +369,7 @@ class _Call:
         entry.written = tuple([(k, places[id(node)]) for k, node in written])
         entry.kind = list if type(result) is list else tuple if isinstance(result, tuple) else None  # named tuples too
         entry.leaves = tuple(self.specs)
+        entry.offsets = [e.offset for e in self.specs if type(e) is Seen]
         return True
 
     def _are_alone(self, written: list[int]) -> bool:

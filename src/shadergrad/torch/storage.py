@@ -8,6 +8,7 @@ replaces it. Nothing has an address.
 from __future__ import annotations
 
 import math
+import weakref
 from typing import Any
 
 import numpy as np
@@ -67,11 +68,14 @@ class Cell:
             self.run.end()
         return self._node if self._value is None else self._value._node
 
-    def promise(self, run: Any, place: int) -> None:
-        """Record that a sequence will make the value."""
-        self.run = run
+    def promise(self, run: Any, place: int) -> Cell:
+        """Record that a sequence will make the value. Returns the cell."""
+        if self.run is not run:
+            self.run = run
+            self._value = self._node = None
+            run.cells.append(weakref.ref(self))
         self.place = place
-        self._value = self._node = None
+        return self
 
     def keep(self, node: Any) -> None:
         """Store the promised value."""
