@@ -112,9 +112,28 @@ def twice(x: Tensor) -> Any:
     return y, y.t(), y[:, 1:], x, x.t(), [y.sum(), None, 3]
 
 
+def exchanged(x: Tensor, y: Tensor) -> Tensor:
+    before = x.clone()
+    x.copy_(y)
+    y.copy_(before)
+    return x + 2 * y
+
+
+def written_and_returned(x: Tensor) -> Any:
+    x.add_(1)
+    return x, x * 2
+
+
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], list[Any]]]] = {
     "an argument is written": (counted, lambda: [torch.randn(2, 3), torch.zeros(2, 3)]),
     "a part of one is written": (lambda x: x[1:].mul_(3) + x[0], lambda: [torch.randn(4, 3)]),
+    "arguments are exchanged": (exchanged, lambda: [torch.randn(2, 3), torch.randn(2, 3)]),
+    "an argument is written and returned": (written_and_returned, lambda: [torch.randn(2, 3)]),
+    "a transposed argument is written": (lambda x: x.mul_(2).sum(1), lambda: [torch.randn(3, 4).t()]),
+    "an argument of another dtype and shape is written": (
+        lambda x, y: x.copy_(y) + 1,
+        lambda: [torch.zeros(2, 3, dtype=torch.int32), torch.arange(3.0) + 0.5],
+    ),
     "the graph breaks": (broken, lambda: [torch.randn(4, 3)]),
     "results share memory": (twice, lambda: [torch.randn(4, 3)]),
     "a transposed argument": (lambda x: x.t().reshape(-1) + 1, lambda: [torch.randn(3, 4).t()]),
@@ -155,6 +174,21 @@ def test_a_compiled_function_does_what_it_does_on_pytorchs_cpu(case: str, torch_
                 assert a == b
     assert graphs
     assert -1 not in captures(graphs)
+
+
+def test_new_values_of_arguments_are_results_of_the_step(torch_device: Any, graphs: list[Any]) -> None:
+    """No operator copies them, and autograd knows that the tensors changed."""
+    x, seen, compiled = (
+        torch.randn(2, 3, device=D),
+        torch.zeros(2, 3, device=D),
+        torch.compile(exchanged, backend="shadergrad"),
+    )
+    needed = seen.clone().requires_grad_()
+    product = (needed * seen).sum()
+    compiled(x, seen)
+    assert [len(g.writes) for g in graphs] == [2]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
 
 
 def test_results_that_share_memory_share_it(torch_device: Any) -> None:

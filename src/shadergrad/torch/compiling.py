@@ -1,6 +1,7 @@
 """torch.compile(backend="shadergrad"): each graph of PyTorch's, forward and backward, is one compiled step.
 
-In: a functional graph of AOTAutograd's, which applies the program's in-place changes itself. Out: a function that replays a plan.
+In: a graph of AOTAutograd's, which is functional but for copies of new values into its arguments, after all else. Out: a function that
+replays a plan, and then gives those arguments their new values.
 A graph is captured by running it once over torch.Tensors of the device, through dispatch.py: so uncompiled and compiled programs use
 the same kernels. A graph with an operator that needs values, or the host, runs operator by operator, with a warning.
 https://docs.pytorch.org/docs/stable/torch.compiler_custom_backends.html
@@ -11,7 +12,7 @@ from __future__ import annotations
 import collections
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from . import dispatch
 from .callers import users_line
 from .dtypes import STORED
 from .private import aot_autograd, before_optimizers, full_name, name_of, skip_when_tracing
-from .storage import cell_of, is_ours, offset_of, read, view, wrap
+from .storage import cell_of, is_ours, offset_of, read, view, wrap, write
 
 aten = torch.ops.aten
 RESHAPED = {  # layouts in a capture may differ from PyTorch's: what is one block of memory there need not be one here
@@ -46,7 +47,20 @@ def _dtype(meta: Any) -> torch.dtype | None:
     return meta.dtype if _is_tensor(meta) else None
 
 
-def _reasons(graph: torch.fx.Graph) -> Iterator[str]:
+def _writes(graph: torch.fx.Graph) -> dict[torch.fx.Node, tuple[int, torch.fx.Node]]:
+    """The copies of new values into arguments of a graph that nothing reads afterwards: by node, the argument's number and the value."""
+    place = {node: k for k, node in enumerate(graph.nodes)}
+    arguments = {node: k for k, node in enumerate(n for n in graph.nodes if n.op == "placeholder")}
+    found = {}
+    for node in graph.nodes:
+        if node.target is not aten.copy_.default or node.users or node.args[0] not in arguments:
+            continue
+        if all(place[user] <= place[node] and user not in found for user in node.args[0].users):
+            found[node] = arguments[node.args[0]], node.args[1]
+    return found
+
+
+def _reasons(graph: torch.fx.Graph, writes: Collection[torch.fx.Node]) -> Iterator[str]:
     """The reasons why a graph cannot be one step, in words."""
     constant: set[torch.fx.Node] = set()  # what PyTorch's cpu computes of constants, once, while the step is captured
     for node in graph.nodes:
@@ -57,6 +71,8 @@ def _reasons(graph: torch.fx.Graph) -> Iterator[str]:
             constant.add(node)
         elif node.op in ("placeholder", "call_function") and is_elsewhere:
             yield f"{node.name} is a tensor on {value.device}, and a step runs on one device"
+        elif node in writes:
+            pass
         elif node.op == "call_function" and is_operator:
             yield from _reasons_of(node, node.target)
         elif isinstance(node.target, torch._ops.HigherOrderOperator):
@@ -117,8 +133,10 @@ class Graph:
         metas = [n.meta.get("val") if isinstance(n, torch.fx.Node) else None for n in self.results]
         self.result_dtypes = [_dtype(m) for m in metas]
         self.orders = [_order(m) for m in metas]
+        self.writes = _writes(module.graph)
+        self._layouts: dict[Any, int] = {}  # of arguments, with a number for each combination
         self.step: CompiledStep[Any, Any] | None = CompiledStep(self._values)
-        if reason := next(_reasons(module.graph), None):
+        if reason := next(_reasons(module.graph, self.writes), None):
             self._run_op_by_op(reason)
 
     def _run_op_by_op(self, reason: str) -> None:
@@ -138,18 +156,16 @@ class Graph:
             args.clear()
             with torch.no_grad():
                 return self.module(*given)
-        layouts = [_layout_of(a) if isinstance(a, torch.Tensor) else None for a in args]
-        values = [
-            a if not isinstance(a, torch.Tensor) else read(a) if layout is None else cell_of(a).value
-            for a, layout in zip(args, layouts, strict=True)
-        ]
+        values, layouts = zip(*map(_taken, args), strict=True) if args else ((), ())
         try:
-            found: Any = self.step(*values) if not any(layouts) else self.step(*values, layouts)
+            found: Any = self.step(*values, self._layouts.setdefault(layouts, len(self._layouts)))
         except CompileError as error:
             self._run_op_by_op(str(error).splitlines()[0].rstrip("."))
             return self(args)
+        made, shown, written = found
+        for (k, _), value in zip(self.writes.values(), written, strict=True):
+            write(args[k], value)
         args.clear()
-        made, shown = found
         wholes: list[Any] = [None] * len(made)
         return [self._wrapped(made, wholes, *where) if isinstance(where, tuple) else where for where in shown.each]
 
@@ -163,14 +179,15 @@ class Graph:
         return view(wholes[k], shape, stride, offset)
 
     def _values(self, *given: Any) -> tuple[Any, ...]:
-        """The graph's results, computed from the values of its arguments: the function that the step captures.
+        """The graph's results, computed from the values of its arguments and the number of their layouts: the function that the step captures.
 
-        Returns the storages of the results, and for each result its storage and layout.
+        Returns the storages of the results, for each result its storage and layout, and the new values of arguments.
         """
+        *values, number = given
         with torch.no_grad():
             found: dict[torch.fx.Node, Any] = {}
-            layouts: Any = given[-1] if len(given) > len(self.dtypes) else [None] * len(self.dtypes)
-            arguments: Iterator[Any] = iter(zip(given, self.dtypes, layouts, strict=False))
+            layouts = next(each for each, n in self._layouts.items() if n == number)
+            arguments: Iterator[Any] = iter(zip(values, self.dtypes, layouts, strict=True))
             look = found.__getitem__
             for node in self.nodes:
                 if node.op == "placeholder":
@@ -179,10 +196,11 @@ class Graph:
                     found[node] = value if layout is None else view(value, *layout)
                 elif node.op == "get_attr":
                     found[node] = operator.attrgetter(node.target)(self.module)
-                elif node.op == "call_function":
+                elif node.op == "call_function" and node not in self.writes:
                     args, kwargs = torch.fx.map_arg(node.args, look), torch.fx.map_arg(node.kwargs, look)
                     found[node] = RESHAPED.get(node.target, node.target)(*args, **kwargs)
-            return self._shown([found[r] if isinstance(r, torch.fx.Node) else r for r in self.results])
+            written = [read(found[value]) for _, value in self.writes.values()]
+            return *self._shown([found[r] if isinstance(r, torch.fx.Node) else r for r in self.results]), written
 
     def _shown(self, results: list[Any]) -> tuple[list[Any], _Shown]:
         users = _users(results)
@@ -241,6 +259,14 @@ def _layout_of(x: torch.Tensor) -> Any:
     if (x.is_contiguous() and x.numel() == cell_of(x).value.numel()) or not _is_plain(x):
         return None
     return tuple(x.shape), x.stride(), offset_of(x)
+
+
+def _taken(x: Any) -> tuple[Any, Any]:
+    """An argument as the step takes it, and its layout."""
+    if not isinstance(x, torch.Tensor):
+        return x, None
+    layout = _layout_of(x)
+    return (read(x), None) if layout is None else (cell_of(x).value, layout)
 
 
 def _laid(x: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:

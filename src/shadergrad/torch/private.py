@@ -206,10 +206,12 @@ def register(name: str, module: Any) -> None:
 
 
 def aot_autograd(compiler: Callable[..., Any]) -> Callable[..., Any]:
-    """A backend of torch.compile, which calls `compiler` with a graph of the forward pass, and with one of the backward pass."""
+    """A backend of torch.compile, which calls `compiler` with a graph of the forward pass, and with one of the backward pass. New values of
+    arguments are copied into them at the end of a graph; PyTorch would call an operator for each after it.
+    """
     from torch._dynamo.backends.common import aot_autograd as made  # late: slow, and only torch.compile needs it
 
-    return made(fw_compiler=compiler, bw_compiler=compiler)
+    return made(fw_compiler=compiler, bw_compiler=compiler, keep_inference_input_mutations=True)
 
 
 def skip_when_tracing(package: str) -> None:
