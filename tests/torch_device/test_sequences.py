@@ -240,7 +240,7 @@ def test_layouts_sizes_and_what_is_read_count(torch_device: Any, met: list[Any])
 
 def test_tensors_with_and_without_a_gradient_follow_one_entry(torch_device: Any, met: list[Any]) -> None:
     """The guard of an entry compares requires_grad, which does not matter to a value."""
-    x = torch.ones(3, device="webgpu")
+    x = y = torch.ones(3, device="webgpu")
     for k in range(12):
         met.clear()
         x.requires_grad_(k % 2 == 1)
