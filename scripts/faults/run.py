@@ -187,7 +187,7 @@ FAULTS = (
           "inputs[position].writes += 1", "inputs[position].writes += 0",
           MIRROR + "only_what_has_changed_is_copied[cpu]"),
     fault("step-of-one-tensor-and-of-two", "run/step.py", "_describe",
-          "if len(args) > 1 and len({*args}) < len(args):", "if False:",
+          "if len(tensors) > 1 and len({*tensors}) < len(tensors):", "if False:",
           HAND + "a_tensor_given_twice_is_one_tensor"),
     fault("step-gives-one-tensor-as-two", "run/capture.py", "_capture",
           "given = [instead[id(t)] for t in tensors]", "given = [stand_ins.get(k, t) for k, t in enumerate(tensors)]",

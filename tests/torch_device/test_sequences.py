@@ -264,6 +264,16 @@ def test_the_guard_of_an_entry_tells_layouts_apart(torch_device: Any) -> None:
     assert gone() is None
 
 
+def test_parts_of_one_storage_are_told_apart(torch_device: Any, met: list[Any]) -> None:
+    """With one shape and the same strides, at another offset."""
+    x, found = torch.arange(6.0, device="webgpu").reshape(3, 2), []
+    for k in range(12):
+        found.append(x[k % 3 if k > 5 else 0] * 2)
+        torch.webgpu.synchronize()
+    expected = [torch.arange(6.0).reshape(3, 2)[k % 3 if k > 5 else 0] * 2 for k in range(12)]
+    check(zip([y.cpu() for y in found], expected, strict=True))
+
+
 def test_a_tensor_that_is_given_twice(torch_device: Any, met: list[Any]) -> None:
     """Of a list, each is written in turn: what is given twice is written twice. Two tensors of one value are still two."""
     found = []
