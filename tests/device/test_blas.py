@@ -38,6 +38,8 @@ PANELS = [
     (1, 97, 32, 2049),
     (1, 64, 257, 256),
     (130, 6, 16, 16),
+    (1, 1031, 48, 40),
+    (1, 1300, 80, 1100),
 ]
 
 pytestmark = pytest.mark.skipif(
@@ -135,6 +137,41 @@ def test_panels_fill_registers_and_fit_where_they_may_not_reach_back(tile: Any) 
                 assert panel.width <= n
                 assert panel.tall * panel.wide <= 24
                 assert k <= panel_product.A_STRETCH or n % panel.width == 0
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("tile", [LARGE, SMALL], ids=["of 32 registers", "of 16 registers"])
+def test_ranges_of_rows_hold_whole_tiles(tile: Any, is_packed: bool) -> None:
+    for m in (64, 1023, 1024, 1031, 5000, 100_000):
+        for panels in (1, 2, 7, 16):
+            panel = panel_product.panel_for(m, 64, 16, is_packed, tile)
+            assert panel is not None
+            ranges, rows = panel_product.ranges_of(m, panels, is_packed, panel)
+            assert ranges == 1 or panels * ranges <= panel_product.UNITS
+            assert m - ranges * rows >= 0
+            assert ranges == 1 or rows % (panel_product.A_BLOCK if is_packed else panel.tall) == 0
+    assert panel_product.ranges_of(2048, 1, False, panel)[0] == 4
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("size", [70, 1100])  # a contraction of one stretch, and of two
+def test_products_by_one_right_operand_pack_it_once(size: int, turned: bool) -> None:
+    rng = np.random.default_rng(0)
+    w = sg.tensor(rng.standard_normal((80, size + 2) if turned else (size + 2, 80)).astype(np.float32))
+    x = [sg.tensor(rng.standard_normal((7 + k, size)).astype(np.float32)) for k in range(4)]
+
+    def products_of(w: Any, *x: Any) -> list[Any]:
+        right = w[:, 1:-1].T if turned else w[1:-1]
+        return [a @ right for a in x]
+
+    expected = [y.numpy().tobytes() for y in products_of(w, *x)]
+    step = sg.compile(products_of)
+    for _ in range(40):
+        assert [y.numpy().tobytes() for y in step(w, *x)] == expected
+    with sg.profile() as found:
+        step(w, *x)
+    (packing,) = [row for row in found.kernels() if row.archetype == "native pack"]
+    assert packing.calls == 1
 
 
 def test_a_sum_of_a_panel_is_added_from_its_first_element_to_its_last(threads: Any) -> None:

@@ -11,7 +11,7 @@ replaced, if nobody refers to them: the memory of new ones is cleared by the sys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -21,14 +21,16 @@ import numpy as np
 from .. import cpython
 from ..compile.native.program import Step, Steps
 from ..compile.native.regions import Hosted
-from ..compile.native.slots import ALIGNMENT, slots_of
+from ..compile.native.slots import ALIGNMENT
 from ..graph.primitive import Primitive
 from ..primitives.dot import Dot
 from ..primitives.window import Conv
 from ..system import heap
 from . import blas, llvm, native_convolution, products, timing
 from .device import Storage
+from .joined import joined_in_place, places_of
 from .native_operations import laid, operation_of
+from .ready_panels import Products, packed_once
 from .threads import Kernels, pool
 
 LARGE = 1 << 26  # bytes
@@ -96,17 +98,18 @@ class Native:
     """The steps of a plan, loaded."""
 
     def __init__(self, steps: Steps) -> None:
-        self.steps = steps
         self._code = llvm.functions(steps.texts)
-        self._products = self._products_of(steps)
-        self._offsets, self._bytes = slots_of(steps, {*self._in_slots()})
+        steps, self.parts = joined_in_place(steps, _in_slots(steps))
+        self.steps, self._products = packed_once(steps, self._products_of(steps))
+        steps = self.steps
+        self._offsets, self._bytes = places_of(steps, _in_slots(steps), self.parts)
         self._tables(steps)
         self._operands_of(steps)
         self.forget()
 
     # -- where arrays lie
 
-    def _products_of(self, steps: Steps) -> dict[int, tuple[products.Product, tuple[int, int]]]:
+    def _products_of(self, steps: Steps) -> Products:
         """The matrix multiplications in machine code by step, and the byte offsets of their operands in their rows."""
         found = {}
         for k, step in enumerate(steps.steps):
@@ -126,12 +129,6 @@ class Native:
     def _is_hosted(self, k: int) -> bool:
         """Whether the interpreter runs a step."""
         return self.steps.steps[k].hosted is not None and k not in self._products
-
-    def _in_slots(self) -> list[int]:
-        """Rows in shared memory: what kernels, products and convolutions write, besides outputs."""
-        outputs = {*self.steps.outputs}
-        written = [r for s in self.steps.steps if s.hosted is None or is_written_in_place(s.hosted) for r in s.writes]
-        return [r for r in dict.fromkeys(written) if r not in outputs]
 
     def _tables(self, steps: Steps) -> None:
         """Build the table of buffer addresses, of which each kernel gets its own part, and the list of kernels."""
@@ -324,6 +321,13 @@ class Native:
             array = np.ascontiguousarray(array)
             self._table[places] = np.uint64(_address(array)) + self._begins[places]
         arrays[row] = array
+
+
+def _in_slots(steps: Steps) -> Collection[int]:
+    """Rows in shared memory: what kernels, products and convolutions write, besides outputs."""
+    outputs = {*steps.outputs}
+    written = [r for s in steps.steps if s.hosted is None or is_written_in_place(s.hosted) for r in s.writes]
+    return {r: None for r in written if r not in outputs}.keys()
 
 
 def is_product(hosted: Hosted) -> bool:

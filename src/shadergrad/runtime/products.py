@@ -34,6 +34,7 @@ class Product(NamedTuple):
     least: int
     is_swapped: bool = False
     needs_library: bool = False
+    panel: panel_product.Panel | None = None
 
     def table(self, a: int, b: int, out: int) -> tuple[int, int, int, int]:
         """The function's table of buffers, for the addresses of the operands and the result."""
@@ -82,18 +83,19 @@ def _by_panels(
     if not batch or any(s % size for s in (*a, *b, *out)) or min(*a, *b) < 0 or out[2] != size:
         return None
     (left_batch, left_row, left_column), (right_batch, *right) = ([s // size for s in strides] for strides in (a, b))
-    is_turned = right[1] != 1
-    if is_turned and right[0] != 1:
+    if 1 not in right:
         return None
+    is_turned = right[1] != 1
     is_packed = panel_product.packs(m, left_row, left_column)
     panel = panel_product.panel_for(m, n, k, is_packed, llvm.code().tile)
     if panel is None:
         return None
     panels, stretches = -(-n // panel.width), panel_product.stretches_of(k)
+    ranges, rows = panel_product.ranges_of(m, batch * panels, is_packed, panel)
     words = [m, n, k, left_row, left_column, right[1 if is_turned else 0], is_turned, out[1] // size]
-    words += [left_batch, right_batch, out[0] // size, panels, stretches, is_packed]
-    least = max(1, FEWEST // (m * k * panel.width))
-    return Product(_panels(panel), np.array(words, np.int64), batch * panels, least)
+    words += [left_batch, right_batch, out[0] // size, panels, stretches, is_packed, ranges, rows]
+    least = max(1, FEWEST * ranges // (m * k * panel.width))
+    return Product(_panels(panel), np.array(words, np.int64), batch * panels * ranges, least, panel=panel)
 
 
 @cache

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Literal
 
 from .convolution_text import INDICES, MASK, POINTERS, TRUE, again, described, function_of
-from .panel_product import VECTOR, Panel, transposed
+from .panel_product import RATES, VECTOR, Panel, transposed
 from .registers import LANES, LARGE, Tile
 
 BUFFERS = ("x", "weights", "result", "words", "rows", "terms", "columns", "masks", "places")
@@ -26,7 +26,6 @@ WORDS = (
     *("result.part", "result.group", "result.image", "result.row"),
 )
 A_STRETCH = 512  # rows whose panel is packed at a time; errors of sums stay small, too
-RATES = (1.25, 1.08, 1.03, 1.0)  # the relative time of a panel of 1 to 4 vectors, for each of them
 
 Packing = Literal["copy", "turn", "gather"]
 """How a panel is packed. copy: the columns of a vector are neighbours in x. turn: each LANES rows are neighbours in x, and blocks are transposed in registers;

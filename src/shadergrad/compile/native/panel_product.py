@@ -1,4 +1,5 @@
-"""Matrix multiplication of float32 in LLVM IR: `void kernel(ptr buffers, i64 begin, i64 end)`. A unit is a panel of columns of one matrix.
+"""Matrix multiplication of float32 in LLVM IR: `void kernel(ptr buffers, i64 begin, i64 end)`. A unit is a panel of columns of one matrix, or a range
+of its rows.
 
 One text serves all sizes and strides. A panel of the right operand is packed row by row. Then each tile of `tall` rows keeps its sums in registers
 along the contraction, or along a stretch of a long one. A sum is accumulated by fma from the first element of a stretch to the last, and the sums of stretches
@@ -8,8 +9,12 @@ operand is packed, too, a block of rows at a time, because elements of a column 
 
 BLAS packs both operands in each call, which takes as long as the multiplication if there are few rows, as in a recurrent network.
 
-The buffers are left, right, result and a description in 64-bit words, named in WORDS. Strides are in elements. `turned` is 1 if the right operand
-is transposed, `packs` is 1 if the left operand is packed.
+Products of few rows by the same right operand, such as those of a recurrent network's times, are given its panels: `packing_text_for` is the kernel that
+packs them, one after another.
+
+The buffers are left, right, result and a description in 64-bit words, named in WORDS. Strides are in elements. `packing` says how the right operand
+lies: COPIED, rows of a matrix; TURNED, rows of its transpose; READY, panels. `packs` is 1 if the left operand is packed. Each of `ranges` ranges has
+`range.rows` rows, the last one the rest, too.
 """
 
 from __future__ import annotations
@@ -20,12 +25,16 @@ from typing import NamedTuple
 from .registers import LANES, LARGE, Tile
 
 WORDS = (
-    *("m", "n", "k", "left.row", "left.column", "right.along", "turned", "result.row"),
-    *("left.batch", "right.batch", "result.batch", "panels", "stretches", "packs"),
+    *("m", "n", "k", "left.row", "left.column", "right.along", "packing", "result.row"),
+    *("left.batch", "right.batch", "result.batch", "panels", "stretches", "packs", "ranges", "range.rows"),
 )
+COPIED, TURNED, READY = 0, 1, 2
 A_STRETCH = 1 << 10  # elements of a contraction whose panel is packed at a time, on the stack
 A_BLOCK = 48  # rows of a left operand that are packed at a time
 MOST_PACKED = 1 << 27  # scalar multiplications with a packed left operand, from which on BLAS is faster
+FEWEST_ROWS = 512  # of a range, which packs the panel anew
+UNITS = 16  # at most, where rows are divided into ranges
+RATES = (1.25, 1.08, 1.03, 1.0)  # the relative time of a panel of 1 to 4 vectors, for each of them
 VECTOR = f"<{LANES} x float>"
 
 
@@ -45,11 +54,12 @@ def panel_for(m: int, n: int, k: int, is_packed: bool, tile: Tile) -> Panel | No
     """The tile for a multiplication of m x k by k x n on a processor; None if BLAS is to multiply."""
     if m < 2 or n < LANES or k < LANES or (is_packed and m * n * k >= MOST_PACKED):
         return None
-    wide = min(4 if tile == LARGE else 1, n // LANES)
+    fitting = range(1, min(4 if tile == LARGE else 1, n // LANES) + 1)
     if stretches_of(k) > 1:
-        wide = next(w for w in (wide, *range(wide, 0, -1)) if n % (LANES * w) == 0 or w == 1)
-        if n % (LANES * wide):
+        fitting = [w for w in fitting if n % (LANES * w) == 0]
+        if not fitting:
             return None
+    wide = min(fitting, key=lambda w: -(-n // (LANES * w)) * w * RATES[w - 1])
     tall = min(24 // wide, 12) if tile == LARGE else 6
     if stretches_of(k) > 1 and m % tall and m % 4 == 0:
         tall = 4
@@ -66,27 +76,38 @@ def packs(m: int, left_row: int, left_column: int) -> bool:
     return left_row == 1 and left_column > A_BLOCK and m >= A_BLOCK
 
 
+def ranges_of(m: int, panels: int, is_packed: bool, panel: Panel) -> tuple[int, int]:
+    """The number of ranges of rows, and the rows of each, for threads to share products of few panels."""
+    ranges = 1
+    while panels * ranges * 2 <= UNITS and m >= FEWEST_ROWS * ranges * 2:
+        ranges *= 2
+    unit = A_BLOCK if is_packed else panel.tall
+    return ranges, m // ranges // unit * unit if ranges > 1 else m
+
+
 def text_for(panel: Panel) -> str:
     """The function."""
     lines = [
-        f"%panel = alloca float, i64 {(A_STRETCH + 1) * panel.width}, align 64",
+        f"%panel.own = alloca float, i64 {(A_STRETCH + 1) * panel.width}, align 64",
         f"%block = alloca float, i64 {(A_STRETCH + 1) * A_BLOCK}, align 64",
         *_described(),
-        "%is.turned = icmp ne i64 %turned, 0",
         "%is.packed = icmp ne i64 %packs, 0",
-        f"%rows = select i1 %is.packed, i64 {A_BLOCK}, i64 %m",
-        "%block.last = sub i64 %m, %rows",
         "%is.long = icmp ugt i64 %stretches, 1",
         "br label %each",
         "each:",
         "%unit = phi i64 [ %begin, %entry ], [ %unit.next, %each.end ]",
-        "%matrix = udiv i64 %unit, %panels",
-        "%number = urem i64 %unit, %panels",
-        f"%j.at = mul i64 %number, {panel.width}",
-        f"%j.last = sub i64 %n, {panel.width}",
-        "%j = call i64 @llvm.umin.i64(i64 %j.at, i64 %j.last)",
+        "%column = udiv i64 %unit, %ranges",
+        "%range = urem i64 %unit, %ranges",
+        "%range.next = add i64 %range, 1",
+        "%is.last = icmp eq i64 %range.next, %ranges",
+        "%low = mul i64 %range, %range.rows",
+        "%low.next = add i64 %low, %range.rows",
+        "%high = select i1 %is.last, i64 %m, i64 %low.next",
+        "%range.count = sub i64 %high, %low",
+        f"%rows = select i1 %is.packed, i64 {A_BLOCK}, i64 %range.count",
+        "%block.last = sub i64 %high, %rows",
+        *_placed(panel),
         "%left.begin = mul i64 %matrix, %left.batch",
-        "%right.begin = mul i64 %matrix, %right.batch",
         "%result.begin = mul i64 %matrix, %result.batch",
         "br label %stretch",
         "stretch:",
@@ -98,9 +119,17 @@ def text_for(panel: Panel) -> str:
         "%behind = udiv i64 %behind.total, %stretches",
         "%length = sub i64 %behind, %first",
         "%is.first = icmp eq i64 %part, 0",
-        "br i1 %is.turned, label %turn, label %copy",
-        *_copy(panel),
-        *_turn(panel),
+        f"switch i64 %packing, label %copy [ i64 {TURNED}, label %turn i64 {READY}, label %ready ]",
+        *_copy(panel, "%panel.own", "stretch"),
+        *_turn(panel, "%panel.own", "stretch"),
+        "ready:",
+        "%ready.first = add i64 %number.first, %first",
+        f"%ready.begin = mul i64 %ready.first, {panel.width}",
+        "%ready.at = add i64 %ready.begin, %right.begin",
+        "%panel.ready = getelementptr float, ptr %right, i64 %ready.at",
+        "br label %packed",
+        "packed:",
+        "%panel = phi ptr [ %panel.own, %copy ], [ %panel.own, %turn ], [ %panel.ready, %ready ]",
         *_blocks(panel),
         "stretch.end:",
         "%part.next = add i64 %part, 1",
@@ -113,6 +142,38 @@ def text_for(panel: Panel) -> str:
         "done:",
         "ret void",
     ]
+    return _function(lines)
+
+
+def packing_text_for(panel: Panel) -> str:
+    """The function that packs the panels of a right operand into the result: a unit is a panel of one matrix."""
+    lines = [
+        *_described(),
+        f"%is.turned = icmp eq i64 %packing, {TURNED}",
+        "br label %each",
+        "each:",
+        "%column = phi i64 [ %begin, %entry ], [ %column.next, %packed ]",
+        *_placed(panel),
+        "%result.begin = mul i64 %matrix, %result.batch",
+        f"%number.begin = mul i64 %number.first, {panel.width}",
+        "%panel.begin = add i64 %number.begin, %result.begin",
+        "%panel = getelementptr float, ptr %result, i64 %panel.begin",
+        "%first = add i64 0, 0",
+        "%length = add i64 %k, 0",
+        "br i1 %is.turned, label %turn, label %copy",
+        *_copy(panel, "%panel", "each"),
+        *_turn(panel, "%panel", "each"),
+        "packed:",
+        "%column.next = add i64 %column, 1",
+        "%column.more = icmp slt i64 %column.next, %end",
+        "br i1 %column.more, label %each, label %done",
+        "done:",
+        "ret void",
+    ]
+    return _function(lines)
+
+
+def _function(lines: Sequence[str]) -> str:
     body = "\n".join(line if line.endswith(":") else "  " + line for line in lines)
     return "\n".join(
         [
@@ -125,6 +186,19 @@ def text_for(panel: Panel) -> str:
             "",
         ]
     )
+
+
+def _placed(panel: Panel) -> list[str]:
+    """The matrix and the number of a panel, its first column, and where it begins among packed ones."""
+    return [
+        "%matrix = udiv i64 %column, %panels",
+        "%number = urem i64 %column, %panels",
+        f"%j.at = mul i64 %number, {panel.width}",
+        f"%j.last = sub i64 %n, {panel.width}",
+        "%j = call i64 @llvm.umin.i64(i64 %j.at, i64 %j.last)",
+        "%right.begin = mul i64 %matrix, %right.batch",
+        "%number.first = mul i64 %number, %k",
+    ]
 
 
 def _described() -> list[str]:
@@ -154,11 +228,11 @@ def _again(name: str, at: str, step: int, end: str, begin: str, behind: str) -> 
     ]
 
 
-def _copy(panel: Panel) -> list[str]:
+def _copy(panel: Panel, to: str, before: str) -> list[str]:
     """Pack a panel of a right operand in row-major order."""
     lines = [
         "copy:",
-        "%c = phi i64 [ 0, %stretch ], [ %c.next, %copy ]",
+        f"%c = phi i64 [ 0, %{before} ], [ %c.next, %copy ]",
         "%c.place = add i64 %c, %first",
         "%c.row = mul i64 %c.place, %right.along",
         "%c.from = add i64 %c.row, %right.begin",
@@ -167,15 +241,15 @@ def _copy(panel: Panel) -> list[str]:
     ]
     for v in range(panel.wide):
         lines += [f"%c{v}.at = add i64 %c.column, {LANES * v}", f"%c{v}.to = add i64 %c.to, {LANES * v}"]
-        lines += [*_load(f"%c{v}", "%right", f"%c{v}.at"), *_store(f"%c{v}", "%panel", f"%c{v}.to", f"%c{v}.place")]
-    return [*lines, *_again("%c.next", "%c", 1, "%length", "copy", "blocks")]
+        lines += [*_load(f"%c{v}", "%right", f"%c{v}.at"), *_store(f"%c{v}", to, f"%c{v}.to", f"%c{v}.place")]
+    return [*lines, *_again("%c.next", "%c", 1, "%length", "copy", "packed")]
 
 
-def _turn(panel: Panel) -> list[str]:
+def _turn(panel: Panel, to: str, before: str) -> list[str]:
     """Pack a panel of a transposed right operand: square blocks are transposed in registers."""
     lines = [
         "turn:",
-        "%t.at = phi i64 [ 0, %stretch ], [ %t.next, %turn ]",
+        f"%t.at = phi i64 [ 0, %{before} ], [ %t.next, %turn ]",
         f"%t.last = sub i64 %length, {LANES}",
         "%t = call i64 @llvm.umin.i64(i64 %t.at, i64 %t.last)",
         "%t.place = add i64 %t, %first",
@@ -197,8 +271,8 @@ def _turn(panel: Panel) -> list[str]:
         lines += shuffles
         for q, row in enumerate(rows):
             lines.append(f"%t{v}.{q}.to = add i64 %t.to, {q * panel.width + LANES * v}")
-            lines += _store(row, "%panel", f"%t{v}.{q}.to", f"%t{v}.{q}.place")
-    return [*lines, *_again("%t.next", "%t.at", LANES, "%length", "turn", "blocks")]
+            lines += _store(row, to, f"%t{v}.{q}.to", f"%t{v}.{q}.place")
+    return [*lines, *_again("%t.next", "%t.at", LANES, "%length", "turn", "packed")]
 
 
 def transposed(rows: Sequence[str], prefix: str) -> tuple[list[str], list[str]]:
@@ -223,10 +297,9 @@ def transposed(rows: Sequence[str], prefix: str) -> tuple[list[str], list[str]]:
 def _blocks(panel: Panel) -> list[str]:
     """The loop over blocks of rows, packed or in place; in each, tiles, then the remaining rows one by one."""
     lines = [
-        "blocks:",
         "br label %block.begin",
         "block.begin:",
-        "%block.at = phi i64 [ 0, %blocks ], [ %block.next, %block.end ]",
+        "%block.at = phi i64 [ %low, %packed ], [ %block.next, %block.end ]",
         "%row = call i64 @llvm.umin.i64(i64 %block.at, i64 %block.last)",
         "%row.first = mul i64 %row, %left.row",
         "%row.place = mul i64 %first, %left.column",
@@ -262,7 +335,7 @@ def _blocks(panel: Panel) -> list[str]:
         *_rows(panel, "few", "few.begin", 1, "%rows", "block.end"),
         "block.end:",
         "%block.next = add i64 %block.at, %rows",
-        "%block.more = icmp ult i64 %block.next, %m",
+        "%block.more = icmp ult i64 %block.next, %high",
         "br i1 %block.more, label %block.begin, label %stretch.end",
     ]
     return lines
