@@ -64,6 +64,10 @@ def _own(array: Any, dtype: DType, views: bool = False) -> np.ndarray:
     base if `views` is true: then only library code made the base.
     """
     array = np.asarray(array, dtype.numpy)
+    if array.size > 1 and not any(array.strides) and not array[(0,) * array.ndim].tobytes().strip(b"\0"):
+        return np.zeros(
+            array.shape, dtype.numpy
+        )  # the system gives cleared pages when they are first written: the state of an optimizer
     if not array.flags.c_contiguous or not array.flags.writeable:
         return array.copy(order="C")
     base = array.base
@@ -151,7 +155,7 @@ class CpuProgram(Program):
         return [self._give(row, arrays, by_row, target) for row, target in zip(self.plan.outputs, targets, strict=True)]
 
     def _give(self, row: int, arrays: Any, by_row: dict[int, Storage], target: Storage | None) -> Storage:
-        """An output's storage. It may share an array with others, because arrays are replaced, never written."""
+        """An output's storage. It may share an array with others: a program writes to one only if nobody else refers to it."""
         spec = self.plan.buffers[row]
         array = _own(arrays[row], spec.dtype, self._views)
         storage = target if spec.aliases is None else by_row[spec.aliases]
@@ -185,10 +189,11 @@ class NativeProgram(CpuProgram):
         plan, by_row = self.plan, dict(zip(self.plan.inputs, inputs, strict=True))
         targets = self._targets(self._native.steps.outputs, by_row, into)
         given = [s.handle.reshape(plan.buffers[row].shape) for row, s in zip(plan.inputs, inputs, strict=True)]
+        sources = self._sources(inputs, targets)
         teller = self._teller(self._native.steps.rows) if timing.listeners else None
         with np.errstate(all="ignore"):
             try:
-                found = self._native.run(given, targets, teller)
+                found = self._native.run(given, targets, teller, sources)
             except MemoryError as error:
                 raise OutOfMemoryError(f"the host has no memory for {plan!r}: {error}.") from error
         arrays = dict(zip(plan.outputs, found, strict=True))
@@ -219,6 +224,12 @@ class NativeProgram(CpuProgram):
             if storage is not None:
                 found[row] = storage
         return found
+
+    @staticmethod
+    def _sources(inputs: Sequence[Storage], targets: dict[int, Storage]) -> dict[int, int]:
+        """By the row of an output that is for the storage of an input, the number of the input."""
+        numbers = {id(storage): k for k, storage in enumerate(inputs)}
+        return {row: numbers[id(storage)] for row, storage in targets.items() if id(storage) in numbers}
 
     def _teller(self, rows: Sequence[Row]) -> Callable[[NativeStep, float, float], None]:
         """A callback that reports the time of each step of a run to listeners."""

@@ -5,8 +5,9 @@ Consecutive kernels and matrix multiplications form a stretch, which one foreign
 operations that have no native form.
 
 Intermediate arrays are placed in one block of memory, which all programs of the process share, because only one runs at a time. A memory planner places them
-by their live ranges when the program is loaded. Outputs are new arrays, because the old ones may still be referenced, or arrays that an earlier run has
-replaced, if nobody refers to them: the memory of new ones is cleared by the system, page by page, which takes as long as a small network's step.
+by their live ranges when the program is loaded. Outputs are written over the inputs or gradients that they replace (overwritten.py), where the old values are
+needed no more; else to arrays that an earlier run has replaced, or to new ones: their memory is cleared by the system, page by page, which takes as long as a
+small network's step.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from weakref import WeakSet
 import numpy as np
 
 from .. import cpython
+from ..compile.native import overwriting
 from ..compile.native.program import Step, Steps
 from ..compile.native.regions import Hosted
 from ..compile.native.slots import ALIGNMENT
@@ -30,6 +32,7 @@ from . import blas, llvm, native_convolution, products, timing
 from .device import Storage
 from .joined import joined_in_place, places_of
 from .native_operations import laid, operation_of
+from .overwritten import is_free, overwriting_steps, written_late
 from .ready_panels import Products, packed_once
 from .threads import Kernels, pool
 
@@ -102,6 +105,7 @@ class Native:
         steps, self.parts = joined_in_place(steps, _in_slots(steps))
         self.steps, self._products = packed_once(steps, self._products_of(steps))
         steps = self.steps
+        self._overwriting = overwriting_steps(steps)
         self._offsets, self._bytes = places_of(steps, _in_slots(steps), self.parts)
         self._tables(steps)
         self._operands_of(steps)
@@ -142,6 +146,9 @@ class Native:
                 left, right, out, words = product.table(0, 1, 2)
                 places += [rows[left], rows[right], rows[out], (-1, words)]
             else:
+                if k in self._overwriting:
+                    words = self._overwriting[k].words
+                    places += [(-1, self._code[step.kernel].address), (-1, words.ctypes.data)]
                 places += [(row, 0) for row in step.buffers]
         self._table = np.zeros(max(1, len(places)), np.uint64)
         self._rows = np.array([row for row, _ in places], np.intp)
@@ -155,6 +162,7 @@ class Native:
         self._seen = [row for row in self._offsets if row in seen]  # rows that the interpreter reads or writes
         made = {r for s in steps.steps if s.hosted is None or is_written_in_place(s.hosted) for r in s.writes}
         self._made = {row: None for row in steps.outputs if row in made}  # outputs that are written in place
+        self._late_outputs = written_late(steps) & self._made.keys()
         self._list_kernels(steps, starts)
 
     def _list_kernels(self, steps: Steps, starts: list[int]) -> None:
@@ -174,7 +182,8 @@ class Native:
                 product, _ = self._products[k]
                 kernels.append((product.function, table, product.units, product.least))
             else:
-                kernels.append((self._code[step.kernel], table, step.units, step.least))
+                function = llvm.function(overwriting.TEXT) if k in self._overwriting else self._code[step.kernel]
+                kernels.append((function, table, step.units, step.least))
             last = self._program[-1] if self._program else None
             if isinstance(last, Stretch) and number - last.kernel < MOST_AT_ONCE:
                 self._program[-1] = last._replace(last=k)
@@ -206,7 +215,7 @@ class Native:
         """Keep arrays that outputs, by row, have just replaced. A storage holds its own, so programs that write it share one, which is freed with it."""
         for row, (storage, array) in replaced.items():
             if row in self._made:
-                storage.spare = array
+                storage.spare = None if array is storage.handle else array  # None where the old value was overwritten
 
     def _array_for(self, row: int, storage: Storage | None) -> np.ndarray:
         """An array for an output: the spare one of the storage that it is for, if nobody else refers to it."""
@@ -217,6 +226,24 @@ class Native:
             if only_here and array.base is None and array.shape == spec.shape and array.dtype == spec.dtype.numpy:
                 return array
         return np.empty(spec.shape, spec.dtype.numpy)
+
+    def _overwrite(
+        self, inputs: Sequence[np.ndarray], targets: Mapping[int, Storage], sources: Mapping[int, int]
+    ) -> dict[int, np.ndarray]:
+        """The arrays of inputs that outputs overwrite in this run, by the output's row. sources: the input, by its number, whose storage an output is for."""
+        found = {}
+        for step in self._overwriting.values():
+            for row, place in step.outputs.items():
+                source, storage = sources.get(row), targets.get(row)
+                spec = self.steps.rows[row]
+                if storage is not None and source in step.inputs and is_free(storage, spec, inputs[source]):
+                    found[row] = storage.handle
+                step.words[1 + place] = spec.dtype.itemsize if row in found else 0
+        for row in self._late_outputs:
+            storage = targets.get(row)
+            if storage is not None and row not in sources and is_free(storage, self.steps.rows[row]):
+                found[row] = storage.handle
+        return found
 
     def forget(self) -> None:
         """The memory that was shared goes: let go of what is seen of it."""
@@ -243,9 +270,11 @@ class Native:
         inputs: Sequence[np.ndarray],
         targets: Mapping[int, Storage],
         told: Callable[[Step, float, float], None] | None = None,
+        sources: Mapping[int, int] | None = None,
     ) -> list[np.ndarray]:
         """The outputs, for inputs in row-major order. targets: storages that outputs are for, by row. told: is called after each step, with when it
-        began and how long it took."""
+        began and how long it took. sources: of targets that are storages of inputs, the number of the input, which the output may overwrite. Then the caller
+        lets no KeyboardInterrupt through from here to where storages have the outputs."""
         steps = self.steps
         nested = memory.in_use
         shared = memory.take(self._bytes)
@@ -253,8 +282,10 @@ class Native:
         try:
             arrays: list[Any] = [None] * len(steps.rows)
             arrays[: steps.inputs] = inputs
+            over = self._overwrite(inputs, targets, sources or {})
             for row in self._made:
-                arrays[row] = self._array_for(row, targets.get(row))
+                arrays[row] = over[row] if row in over else self._array_for(row, targets.get(row))
+            del over
             base = _address(shared)
             there, operands = self._look(shared)
             for row, array in there.items():

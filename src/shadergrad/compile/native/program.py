@@ -51,7 +51,8 @@ class Step:
     """A function over rows of the table, or an operation of the interpreter, whose result is its last row.
 
     kernel: the number of the text. units: what ranges are made of, of `unit` elements each. least: the units of a range at least.
-    places: the dispatches of the plan that compute what it writes or joins, for people.
+    places: the dispatches of the plan that compute what it writes or joins, for people. own: of a kernel over elements, the rows of which it reads, for an
+    element, only the same one.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Step:
     buffers: tuple[int, ...] = ()
     shape: str = ""
     places: tuple[int, ...] = ()
+    own: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class _Table:
 
     def __init__(self, inputs: Sequence[Node], fuser: Fuser, tile: Tile) -> None:
         self.tile = tile
+        self.fuser = fuser
         self.rows: list[Row] = []
         self.place: dict[int, int] = {}
         self.texts: dict[str, int] = {}
@@ -150,9 +153,18 @@ class _Table:
         least = max(1, FEWEST // domain.unit, domain.lanes if domain.flat or domain.columns else 1)
         shape = f"{domain.units}" if domain.flat else f"{domain.outer} x {domain.segments * domain.inner}"
         reads = tuple(r for r in rows if r not in writes)
-        self.steps.append(
-            Step(name_of(group), reads, writes, None, number, domain.units, least, rows, f"{group.archetype} {shape}")
-        )
+        own = self._own(group) if domain.flat else ()
+        shape = f"{group.archetype} {shape}"
+        self.steps.append(Step(name_of(group), reads, writes, None, number, domain.units, least, rows, shape, own=own))
+
+    def _own(self, group: Group) -> tuple[int, ...]:
+        """The rows that a kernel over elements reads only at the element that it computes."""
+        elsewhere, read = set(), {}
+        for (key, place), node in self.fuser.reads(group).items():
+            read[key] = node
+            if node.size != group.size or place != group.position(node):
+                elsewhere.add(key)
+        return tuple(self.row(node) for key, node in read.items() if key not in elsewhere)
 
     def _add_product(self, group: Group) -> None:
         tiles = tiles_of(group, self.is_buffer, self.tile)
@@ -182,7 +194,7 @@ class _Table:
         for k, step in enumerate(self.steps):
             for row in (*step.reads, *step.writes):
                 self._live(row, k, last, base)
-            if step.hosted is not None and _may_alias(step.hosted):
+            if step.hosted is not None and may_alias(step.hosted):
                 base[step.writes[0]] = step.reads
         dies: list[list[int]] = [[] for _ in self.steps]
         kept = {*outputs, *range(inputs)}
@@ -206,7 +218,7 @@ class _Table:
             self._keep(below, kept, base)
 
 
-def _may_alias(hosted: Hosted) -> bool:
+def may_alias(hosted: Hosted) -> bool:
     """Whether the result may show memory of an operand."""
     if isinstance(hosted.of, Cat):
         return False

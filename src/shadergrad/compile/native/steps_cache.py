@@ -125,7 +125,7 @@ def _steps(data: dict[str, Any]) -> Steps:
 
 
 def _step(data: dict[str, Any]) -> Step:
-    lists = {name: tuple(data[name]) for name in ("reads", "writes", "buffers", "places")}
+    lists = {name: tuple(data[name]) for name in ("reads", "writes", "buffers", "places", "own")}
     hosted = data["hosted"]
     if hosted is not None:
         of, views = hosted
