@@ -19,6 +19,7 @@ from helpers import assert_same_bits, leaves_of, results_of
 from shadergrad.compile.native import program
 from shadergrad.drive import execute
 from shadergrad.drive.execute import programs
+from shadergrad.primitives.random import Threefry
 from shadergrad.runtime import cpu, llvm, native_cpu, native_operations
 from test_random_graphs import random_graphs
 
@@ -321,3 +322,23 @@ def test_an_array_that_anyone_refers_to_is_not_written(
     assert _references_are_kept()
     monkeypatch.setattr(native_cpu.cpython, "references", lambda thing: 0)
     assert not _references_are_kept(), "the planted fault is seen"
+
+
+@pytest.mark.parametrize("count", [native_operations.FEW_DRAWN, native_operations.FEW_DRAWN + 1, 100_003])
+@pytest.mark.parametrize("is_broadcast", [False, True])
+def test_random_words_of_machine_code_are_numpys(count: int, is_broadcast: bool) -> None:
+    drawn = Threefry(True)
+    key = np.array([3, 0xDEADBEEF], np.uint32)
+    x1 = np.arange(count, dtype=np.uint32) * np.uint32(77)
+    x0 = np.broadcast_to(np.uint32(5), (count,)) if is_broadcast else x1[::-1]
+    found = native_operations.operation_of(drawn).numpy(key, x0, x1)
+    assert found.tobytes() == drawn.numpy(key, x0, x1).tobytes()
+
+
+def test_zeros_of_a_program_are_arrays_of_their_own() -> None:
+    a, b = sg.zeros(300, 200), sg.full((300, 200), -0.0)
+    assert a.numpy().tobytes() == bytes(300 * 200 * 4)
+    assert np.signbit(b.numpy()).all()
+    a += 1
+    assert (a.numpy() == 1).all()
+    assert (sg.zeros(300, 200).numpy() == 0).all()

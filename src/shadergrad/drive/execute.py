@@ -42,6 +42,7 @@ from .tracing import unwatched
 Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
 MOST_PROGRAMS = 512
 PROGRAM_BYTES = 128 << 20  # of host memory for the plans of the programs that are kept
+LARGE = 1 << 17  # elements of an operation, on average, that take longer than to plan it
 LONG = 64  # nodes; a longer graph gets a plan at its second evaluation if the device needs none
 MOST_MET = 1 << 14
 BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
@@ -248,7 +249,8 @@ def _compute(wanted: list[Node], read: bool) -> None:
             return
         capture = Capture(wanted, keep=keep)
     results, kept = None, range(len(capture.keep))
-    if len(capture.order) >= LONG and not timing.listeners and programs.is_new(capture) and not waits(capture):
+    is_long = len(capture.order) >= LONG and sum(node.size for node in capture.order) < LARGE * len(capture.order)
+    if is_long and not timing.listeners and programs.is_new(capture) and not waits(capture):
         results = device.evaluate(capture)
     if results is None:
         program, kept = programs.get(capture)

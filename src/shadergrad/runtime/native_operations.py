@@ -22,7 +22,7 @@ from ..compile.native.regions import TARGET, VIEWS, attention_composed
 from ..compile.native.registers import LANES
 from ..compile.native.rules import OF_SINGLE
 from ..compile.rewrite import Rewriter
-from ..dtypes import float32, parse_dtype
+from ..dtypes import float32, parse_dtype, uint32
 from ..graph.leaves import Alias, Constant, Iota, Placeholder
 from ..graph.node import Node, topological
 from ..graph.primitive import OWN, Primitive
@@ -31,12 +31,14 @@ from ..primitives.attention import Attention, AttentionGradient
 from ..primitives.dot import Dot
 from ..primitives.elementwise import Pow
 from ..primitives.indexing import ScatterAdd, check_range
+from ..primitives.random import Threefry
 from ..primitives.reduce import ReduceMax, ReduceMin, ReduceSum
 from ..primitives.window import Conv
 from . import llvm, native_convolution, products
 from .threads import pool
 
 FEWEST = 1 << 14  # elements that a thread takes
+FEW_DRAWN = 1 << 14  # words that NumPy computes while machine code loads
 FEW_SCATTERED = 1 << 10  # elements that NumPy adds in less time than a call of machine code takes
 
 
@@ -119,6 +121,33 @@ def _function(kind: type[Primitive]) -> llvm.Function:
 def _run(function: llvm.Function, arrays: tuple[np.ndarray, ...], units: int, least: int) -> None:
     table = np.array([a.ctypes.data for a in arrays], np.uint64)
     pool.run(function, table.ctypes.data, units, least)
+
+
+# -- random words
+
+
+class _Threefry(Operation):
+    """By the kernel of one operation on one row, in machine code."""
+
+    def numpy(self, *arrays: Any) -> Any:
+        key, x0, x1 = arrays
+        if not self.of.joined or x0.size < FEW_DRAWN:  # type: ignore[attr-defined]
+            return super().numpy(key, x0, x1)
+        key, x0, x1 = (np.asarray(x, order="C") for x in arrays)
+        out = np.empty(x0.shape, np.uint32)
+        _run(_threefry(), (key, x0, x1, out), x0.size, FEWEST)
+        return out
+
+
+@cache
+def _threefry() -> llvm.Function:
+    key, x0, x1 = (
+        Node(Placeholder(k, s, uint32), (), s, uint32, "cpu") for k, s in enumerate(((2,), (LANES,), (LANES,)))
+    )
+    y = Node(Threefry(True), (key, x0, x1), (LANES,), uint32, "cpu")
+    written = kernel.write(Group("map", [y], size=LANES), Domain(1, 1, LANES, LANES, flat=True), lambda n: n is not y)
+    assert written.buffers == (key, x0, x1, y), "the buffers come in another order"
+    return llvm.function(written.text)
 
 
 # -- reductions
@@ -295,6 +324,7 @@ _KINDS: dict[type[Primitive], type[Operation]] = {
     Conv: _Convolution,
     ScatterAdd: _ScatterAdd,
     Pow: _Power,
+    Threefry: _Threefry,
     Attention: _Attention,
     AttentionGradient: _Attention,
 }
