@@ -10,12 +10,23 @@ import pytest
 
 from wheels import Installed
 
-pytest.importorskip("ipykernel", reason="the extra `notebook` is not installed")
-nbformat: Any = pytest.importorskip("nbformat")
-notebooks: Any = pytest.importorskip("notebooks", reason="nbclient is not installed")
 FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 
 pytestmark = pytest.mark.slow  # a kernel starts for each
+
+
+# imported by the tests that run: two seconds, which each worker would spend on collecting them
+
+
+@pytest.fixture
+def nbformat() -> Any:
+    pytest.importorskip("ipykernel", reason="the extra `notebook` is not installed")
+    return pytest.importorskip("nbformat")
+
+
+@pytest.fixture
+def notebooks() -> Any:
+    return pytest.importorskip("notebooks", reason="nbclient is not installed")
 
 
 def shown(notebook: Any) -> dict[str, list[str]]:
@@ -30,7 +41,7 @@ def shown(notebook: Any) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", ["first-steps", "automaton", "from-pytorch"])
-def test_a_notebook_runs_and_shows_what_is_kept(name: str) -> None:
+def test_a_notebook_runs_and_shows_what_is_kept(name: str, nbformat: Any, notebooks: Any) -> None:
     if name == "from-pytorch":
         pytest.importorskip("torch")
     path = FOLDER / f"{name}.ipynb"
@@ -38,7 +49,7 @@ def test_a_notebook_runs_and_shows_what_is_kept(name: str) -> None:
 
 
 def test_a_training_draws_in_a_notebook_whatever_the_backend_and_warns_of_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nbformat: Any, notebooks: Any
 ) -> None:
     """The bar and the curve, once each and then updated; no widget, and no window system asked for."""
     cells = [
@@ -59,7 +70,7 @@ def test_a_training_draws_in_a_notebook_whatever_the_backend_and_warns_of_nothin
 
 
 def test_the_first_notebook_runs_with_the_wheel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: Installed
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: Installed, nbformat: Any, notebooks: Any
 ) -> None:
     """As above, with a kernel of the environment where pip has installed it."""
     kernel = tmp_path / "kernels" / "wheel"
