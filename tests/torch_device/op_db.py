@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
 import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
@@ -22,6 +23,17 @@ DRAWN = {
 }  # fmt: skip
 HALVES = (torch.bfloat16, torch.float16)
 DTYPES = (torch.float32, torch.int64, torch.int32, torch.bool, torch.complex64)
+# How much of a database each run takes, the rest with the slow tests: on webgpu, where kernels take long to compile, less.
+SHARES = {"cpu": 10, "webgpu": 20}
+in_shares = pytest.mark.parametrize(
+    ("device", "share"),
+    [
+        pytest.param(device, slice(k, None, n), marks=[pytest.mark.slow] if k else [], id=f"{device}-{k}/{n}")
+        for device, n in SHARES.items()
+        for k in range(n)
+    ],
+    indirect=["device"],
+)
 
 
 def name_of(op: Any) -> str:

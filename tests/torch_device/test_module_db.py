@@ -14,7 +14,6 @@ import op_db
 import torch
 import torch.utils._pytree as pytree
 
-TENTHS = [0, *[pytest.param(k, marks=pytest.mark.slow) for k in range(1, 10)]]
 LAZY = "a lazy module that moves before its first call has lost its laziness"
 EXPECTED = {f"nn.LazyConv{kind}{n}d": LAZY for kind in ("", "Transpose") for n in (1, 2, 3)}
 INPUTS = 3  # of each module
@@ -66,12 +65,12 @@ def faults(info: Any, training: bool) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("tenth", TENTHS)
-def test_modules_of_module_db_are_right_without_the_host(tenth: int, torch_device: Any) -> None:
+@op_db.in_shares
+def test_modules_of_module_db_are_right_without_the_host(share: slice, torch_device: Any) -> None:
     from torch.testing._internal.common_modules import module_db  # seconds to import
 
     wrong, healed = {}, []
-    for info in module_db[tenth::10]:
+    for info in module_db[share]:
         text = faults(info, True) + faults(info, False)
         if text and info.name not in EXPECTED:
             wrong[info.name] = text

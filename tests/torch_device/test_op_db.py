@@ -1,6 +1,6 @@
 """Every operator in PyTorch's own database gives on the device what it gives on PyTorch's cpu, or is in a table with the reason.
 
-Nothing may fall to the host. A tenth of the entries runs each time, the rest with the slow tests.
+Nothing may fall to the host. A tenth of the entries runs each time, on webgpu a twentieth, the rest with the slow tests.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ EXPECTED_ON_WEBGPU = dict.fromkeys(COMPLEX.split(), NO_COMPLEX)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("tenth", TENTHS)
-def test_operators_of_op_db_are_right_without_the_host(tenth: int, torch_device: Any, device: str) -> None:
+@op_db.in_shares
+def test_operators_of_op_db_are_right_without_the_host(share: slice, torch_device: Any, device: str) -> None:
     from torch.testing._internal.common_methods_invocations import op_db as entries  # seconds to import
 
     table = {**EXPECTED, **(EXPECTED_ON_WEBGPU if device == "webgpu" else {})}
     wrong, healed = {}, []
-    for op in entries[tenth::10]:
+    for op in entries[share]:
         name = op_db.name_of(op)
         faults = op_db.faults(op)
         if faults and name not in table:

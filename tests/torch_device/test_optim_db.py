@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from op_db import in_shares
 from torch import nn
 
 STEPS = 4
@@ -18,7 +19,6 @@ LEFT_OUT = {
     "SparseAdam": "its gradients are sparse tensors, which the device does not hold",
     "Muon": "it orthogonalizes in bfloat16, which the device computes as float32",
 }
-TENTHS = [0, *[pytest.param(k, marks=pytest.mark.slow) for k in range(1, 10)]]
 
 
 def trained(model: nn.Module, device: str, kind: Any, options: dict[str, Any]) -> list[torch.Tensor]:
@@ -51,14 +51,14 @@ def cases() -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("tenth", TENTHS)
-def test_optimizers_of_optim_db_take_the_same_steps(tenth: int, torch_device: Any) -> None:
+@in_shares
+def test_optimizers_of_optim_db_take_the_same_steps(share: slice, torch_device: Any) -> None:
     from shadergrad.torch.storage import Place
 
     first = nn.Sequential(nn.Linear(3, 4, bias=False), nn.Tanh(), nn.Linear(4, 2, bias=False))
     wrong = {}
     compared = 0
-    for kind, case in cases()[tenth::10]:
+    for kind, case in cases()[share]:
         options = {k: v for k, v in case.kwargs.items() if not isinstance(v, torch.Tensor)}
         if kind.__name__ in LEFT_OUT or (kind is torch.optim.LBFGS and Place.device != "cpu"):  # a GPU has no float64
             continue
@@ -72,5 +72,5 @@ def test_optimizers_of_optim_db_take_the_same_steps(tenth: int, torch_device: An
                 torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
         except Exception as error:  # one table of all that differ
             wrong[f"{kind.__name__}: {case.desc}"] = str(error).splitlines()[:3]
-    assert compared or not cases()[tenth::10]
+    assert compared or not cases()[share]
     assert not wrong

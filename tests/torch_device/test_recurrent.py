@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ nn: Any = torch.nn
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "one layer": {},
+    "both directions": {"bidirectional": True},
     "two layers, both directions": {"num_layers": 2, "bidirectional": True},
     "batch first, no bias": {"batch_first": True, "bias": False},
     "dropout": {"num_layers": 2, "dropout": 0.5},
@@ -19,9 +21,42 @@ OPTIONS: dict[str, dict[str, Any]] = {
 CASES = [(kind, what, options) for kind in ("LSTM", "GRU", "RNN") for what, options in OPTIONS.items()]
 CASES += [
     ("RNN", "relu", {"nonlinearity": "relu"}),
+    ("LSTM", "projected", {"proj_size": 3}),
     ("LSTM", "projected, both directions", {"proj_size": 3, "bidirectional": True}),
     ("LSTM", "projected, no bias", {"proj_size": 3, "bias": False, "num_layers": 2}),
 ]
+# On webgpu each form is run each time by one kind of layer and for two steps, since nothing but the loops of the cells differs between
+# kinds; the others are slow: their loops are written out in kernels that take a software adapter up to 30 s to compile.
+EACH_TIME_ON_WEBGPU = {
+    ("LSTM", "one layer", True),
+    ("GRU", "one layer", False),
+    ("GRU", "batch first, no bias", True),
+    ("GRU", "dropout", False),
+    ("RNN", "both directions", True),
+    ("RNN", "relu", False),
+    ("LSTM", "projected", True),
+}
+
+
+def cases_on_devices() -> list[Any]:
+    found = []
+    for device, (kind, what, options), has_states in itertools.product(("cpu", "webgpu"), CASES, (False, True)):
+        is_short = device == "webgpu" and (kind, what, has_states) in EACH_TIME_ON_WEBGPU
+        is_slow = device == "webgpu" and not is_short
+        if is_slow and what in ("both directions", "projected"):
+            continue  # which the slow ones of two layers are, too
+        found.append(
+            pytest.param(
+                device,
+                kind,
+                options,
+                has_states,
+                2 if is_short else 3,
+                marks=[pytest.mark.slow] if is_slow else [],
+                id=f"{device}-{kind}, {what}-{'states' if has_states else 'zeros'}",
+            )
+        )
+    return found
 
 
 def results(layer: Any, x: Any, states: Any, place: str) -> list[Any]:
@@ -38,15 +73,16 @@ def results(layer: Any, x: Any, states: Any, place: str) -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
-@pytest.mark.parametrize("has_states", [False, True], ids=["zeros", "states"])
-@pytest.mark.parametrize(("kind", "what", "options"), CASES, ids=[f"{k}, {w}" for k, w, _ in CASES])
+@pytest.mark.parametrize(("device", "kind", "options", "has_states", "steps"), cases_on_devices(), indirect=["device"])
 def test_values_and_gradients(
-    kind: str, what: str, options: dict[str, Any], has_states: bool, torch_device: Any
+    kind: str, options: dict[str, Any], has_states: bool, steps: int, torch_device: Any
 ) -> None:
     torch.manual_seed(0)
     layer = getattr(nn, kind)(4, 5, **options)
     x = torch.randn(3, 2, 4)
     batch = 3 if options.get("batch_first") else 2
+    if not options.get("batch_first"):
+        x = x[:steps]
     count = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
     sizes = [options.get("proj_size", 5), 5][: 2 if kind == "LSTM" else 1]
     states = [torch.randn(count, batch, size) for size in sizes] if has_states else []
