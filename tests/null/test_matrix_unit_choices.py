@@ -225,3 +225,18 @@ def test_convolutions_become_products_of_the_same_value(
     assert {"dot", "channelslast"} <= names
     assert "conv" not in names
     np.testing.assert_allclose(graph.evaluate(after), graph.evaluate(before), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "target"),
+    [(4, 33, SERVER), (2, 16, replace(SERVER, max_binding_bytes=1 << 20))],
+    ids=["mostly zeros", "beyond a binding"],
+)
+def test_images_are_not_copied_with_too_many_zeros(batch: int, size: int, target: Target) -> None:
+    """Which windows of distant elements need around them."""
+    graph = Graph()
+    x, w = (wide(graph.input(*shape, dtype=float16)) for shape in ((1, batch, 64, size, size), (1, 64, 64, 3, 3)))
+    around = (36, 36)
+    before = make(Conv((1, 1), around, around, around), x, w)
+    after = Rewriter(convolution_on_units.RULES, "cpu", target).rewrite([before])[id(before)]
+    assert "channelslast" not in {n.primitive.name for n in topological([after], lambda n: n.inputs)}

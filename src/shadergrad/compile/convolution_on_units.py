@@ -27,7 +27,10 @@ from .products import Product
 from .rewrite import Inputs, Rewriter
 
 HALF = 2  # bytes
-MOST_ZEROS = 4  # times the size of images that a copy with zeros around them may take; most take little more than once
+MOST_ZEROS = (
+    4  # times the size of large images that a copy with zeros around them may take; most take little more than once
+)
+LARGE = 1 << 20  # elements
 
 
 def conv_to_units(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -38,7 +41,7 @@ def conv_to_units(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     sizes = (*x.shape, *w.shape)
     if len(p.steps) != 2 or x.shape[0] > 1 or 0 in sizes or any(map(varies, sizes)):
         return None
-    if max(p.spread) > 1 or MOST_ZEROS * HALF * max(x.size, w.size) > r.target.max_binding_bytes:
+    if max(p.spread) > 1 or HALF * max(x.size, w.size) > r.target.max_binding_bytes:
         return None
     halves, weights = matrix_units.halves_of(r, x), matrix_units.halves_of(r, w)
     if halves is None or weights is None:
@@ -57,6 +60,8 @@ def _over_channels(r: Rewriter, p: Conv, x: Node, w: Node, counts: Shape) -> Nod
     if channels % OCTET or not matrix_units.is_enough(Product(1, out, batch * places, k, k, 1, 1), r.target):
         return None
     images = _images(r, p, r.reshape(x, x.shape[1:]), w.shape[3:], counts)
+    if images is None:
+        return None
     windows = r.make(Window((1, 2), w.shape[3:], p.steps, p.dilations), images)
     columns = r.reshape(r.permute(windows, (0, 4, 5, 3, 1, 2)), (batch, k, places))
     rows = r.reshape(r.cast(_weights(r, r.reshape(w, w.shape[1:])), float32), (1, out, k))
@@ -74,6 +79,8 @@ def _over_places(r: Rewriter, p: Conv, x: Node, w: Node, counts: Shape) -> Node 
     if channels % OCTET or out % OCTET or not matrix_units.is_enough(Product(1, out, n, k, k, 1, 1), r.target):
         return None
     images = _images(r, p, _swapped(r, x), places, counts)
+    if images is None:
+        return None
     windows = r.make(Window((1, 2), places, p.steps, p.dilations), images)
     columns = r.reshape(r.permute(windows, (0, 4, 5, 1, 2, 3)), (1, k, n))
     cotangents = r.reshape(r.cast(_cotangents(r, p, _swapped(r, w), x.shape[3:], counts), float32), (1, k, out))
@@ -86,9 +93,9 @@ def _swapped(r: Rewriter, x: Node) -> Node:
     return r.permute(r.reshape(x, x.shape[1:]), (1, 0, 2, 3))
 
 
-def _images(r: Rewriter, p: Conv, x: Node, window: Shape, counts: Shape) -> Node:
+def _images(r: Rewriter, p: Conv, x: Node, window: Shape, counts: Shape) -> Node | None:
     """The elements of (batch, channels, height, width) that windows cover, with zeros around them, as (batch, height, width, channels) in
-    float32.
+    float32. None if the copy would be too large.
     """
     covered = tuple(
         (n - 1) * step + (size - 1) * dilation + 1
@@ -98,6 +105,8 @@ def _images(r: Rewriter, p: Conv, x: Node, window: Shape, counts: Shape) -> Node
     high = tuple(
         max(start + n - size - a, 0) for start, n, size, a in zip(starts, covered, x.shape[2:], low, strict=True)
     )
+    if _is_too_large(r, x, low, high):
+        return None
     return r.cast(_cut(r, _channels_last(r, x, low, high), starts, covered), float32)
 
 
@@ -110,7 +119,7 @@ def _cotangents(r: Rewriter, p: Conv, g: Node, sizes: Shape, window: Shape) -> N
         size + (n - 1) * step - a - count
         for size, n, step, a, count in zip(sizes, window, p.steps, low, g.shape[2:], strict=True)
     )
-    if max(p.dilations) > 1 or min((*low, *high)) < 0:
+    if max(p.dilations) > 1 or min((*low, *high)) < 0 or _is_too_large(r, g, low, high):
         return _channels_last(r, g, (0, 0), (0, 0))
     return _cut(r, _channels_last(r, g, low, high), low, g.shape[2:])
 
@@ -136,6 +145,12 @@ def _weights(r: Rewriter, w: Node) -> Node:
 def _channels_last(r: Rewriter, x: Node, low: Shape, high: Shape) -> Node:
     found = strided(x)
     return r.make(ChannelsLast(x.shape, found.strides, found.offset, low, high), found.base)
+
+
+def _is_too_large(r: Rewriter, x: Node, low: Shape, high: Shape) -> bool:
+    """Whether a copy of (batch, channels, height, width) with zeros around takes too much memory, as for windows of distant elements."""
+    size = x.shape[0] * x.shape[1] * math.prod(n + a + b for n, a, b in zip(x.shape[2:], low, high, strict=True))
+    return size > max(MOST_ZEROS * x.size, LARGE) or HALF * size > r.target.max_binding_bytes
 
 
 def _cut(r: Rewriter, x: Node, starts: Shape, sizes: Shape) -> Node:
