@@ -259,3 +259,22 @@ def test_attention(sizes: tuple[int, ...], by_row: bool, causal: bool, units: st
         right = right.detach().numpy()
         error = np.abs(y.detach().float().numpy() - right)
         assert (error <= 4 * HALF * np.abs(right).max()).all()
+
+
+@pytest.mark.parametrize("units", [0], indirect=True)
+def test_weights_of_attention_may_be_small(units: str) -> None:
+    """As those of long sequences are: here the first key has all weight but little, and the value 0."""
+    q, k, v, g = (np.zeros((1, 1, 40, 16), np.float16) for _ in range(4))
+    g[...] = 1024
+    q[..., 0], k[..., 0, 0], k[..., 1:, 0], v[..., 1:, :] = 8, 4, -4.875, 60000
+
+    def both(q: Any, k: Any, v: Any, g: Any) -> Any:
+        y = sg.nn.functional.scaled_dot_product_attention(q, k, v)
+        return y, *sg.autograd.grad((y * g).sum(), (q, v))
+
+    step = sg.compile(both)
+    found = step(*(sg.tensor(a, device=units, requires_grad=True) for a in (q, k, v, g)))
+    assert all("matrix units" in k.choice for k in step.plan.kernels if k.archetype == "call")
+    exact = both(*(sg.tensor(a.astype(np.float64), device="cpu", requires_grad=True) for a in (q, k, v, g)))
+    for y, right in zip(found, exact, strict=True):
+        assert_close(y.detach().float().numpy(), right.detach().numpy(), rtol=8 * HALF, atol=2.0**-24)

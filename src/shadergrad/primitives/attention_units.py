@@ -28,6 +28,10 @@ from .attention_units_writer import (
 )
 from .call import CallKernel
 
+SCALE_BITS = (
+    12  # weights are multiplied by 2^12 before they are rounded: those of many keys would be subnormal halves, or 0
+)
+SCALE, LOG_SCALE = float(1 << SCALE_BITS), SCALE_BITS * math.log(2)
 LEAST, MASKED = "-1e30", "-3e38"  # below every score of halves; a score that is masked, whose exponential is 0
 
 
@@ -87,19 +91,20 @@ def forward(p: Problem, layouts: Sequence[Layout], logs: bool, choice: UnitsChoi
     w.barrier()
     w.add(f"let beside = id ^ {SIDE};", "let most = max(top, tops[beside]);")
     w.add("let log_sum = most + log(total * exp(top - most) + totals[beside] * exp(tops[beside] - most));")
+    w.add(f"let shift = log_sum - {LOG_SCALE!r};")
     w.begin_sums("o", out)
     w.fetch(k, "k", "0", p.columns)
     w.add(f"for (var c0 = 0; c0 < end; c0 += {block}) {{")
     scores_of_block(with_values=True)
     for o in octets:
-        powers = [f"exp(x_{o}_{e} - log_sum)" for e in range(OCTET)]
+        powers = [f"exp(x_{o}_{e} - shift)" for e in range(OCTET)]
         w.add(f"tile_p[row * {weights.pitch} + {2 * o} + side] = {w.octet(powers)};")
     w.store(v, to=k)
     w.barrier()
     w.multiply("o", out, block, weights, k, (False, False))
     w.barrier()
     w.add("}")
-    w.write("o", out, place_of_result(p.shape, p.by_row), "r0", p.rows)
+    w.write("o", out, place_of_result(p.shape, p.by_row), "r0", p.rows, 1 / SCALE)
     size = math.prod(p.shape)
     if logs:
         w.add(f"if (side == 0 && r0 + row < {p.rows}) {{ result[{size} + bh * {p.rows} + r0 + row] = log_sum; }}")
@@ -188,7 +193,7 @@ class Walk(Writer):
         of_q, of_k, of_v = places
         self.write("gradient_own", self.out, of_k if self.by_keys else of_q, "own0", self.own_count)
         if self.by_keys:
-            self.write("gradient_v", self.out, of_v, "own0", self.own_count)
+            self.write("gradient_v", self.out, of_v, "own0", self.own_count, 1 / SCALE)
         return self.lines
 
     def _begin(self) -> None:
@@ -203,7 +208,9 @@ class Walk(Writer):
         if not self.by_keys:
             at = f"bh * {p.rows} + min(own0 + id, {p.rows - 1})"
             self.add(f"if (id < {self.own}) {{")
-            self.add(f"  own_logs[id] = flat[{self.logs_from} + {at}];", f"  own_sums[id] = rows[{at}];", "}")
+            self.add(
+                f"  own_logs[id] = flat[{self.logs_from} + {at}] - {LOG_SCALE!r};", f"  own_sums[id] = rows[{at}];", "}"
+            )
         first, last = "0", str(self.count)
         if p.causal and self.by_keys:
             first = f"own0 / {self.others} * {self.others}"
@@ -232,14 +239,14 @@ class Walk(Writer):
         self.barrier()
 
     def _weights(self, k: int) -> None:
-        """The weights of a thread's k-th octet, p_k_element, which a block of keys keeps as an operand."""
+        """The weights of a thread's k-th octet, times SCALE, p_k_element, which a block of keys keeps as an operand."""
         p = self.p
         number = f"(id + {k * THREADS})"
         self.add(f"let row_{k} = {number} % {self.others};", f"let octet_{k} = {number} / {self.others};")
         self.load_octet(f"scores_{k}", f"row_{k}", f"octet_{k}", self.own)
         if self.by_keys:
             at = f"bh * {p.rows} + min(o0 + row_{k}, {p.rows - 1})"
-            self.add(f"let logs_{k} = flat[{self.logs_from} + {at}];", f"let sums_{k} = rows[{at}];")
+            self.add(f"let logs_{k} = flat[{self.logs_from} + {at}] - {LOG_SCALE!r};", f"let sums_{k} = rows[{at}];")
         for e in range(OCTET):
             value = f"exp(scores_{k}_{e // QUAD}[{e % QUAD}] * {p.scale!r} - {self._of_query('logs', k, e)})"
             self.add(f"let p_{k}_{e} = {_masked(value, self._conditions(k, e))};")
@@ -251,7 +258,7 @@ class Walk(Writer):
         """The gradients of the scores of a thread's k-th octet."""
         self.load_octet(f"slopes_{k}", f"row_{k}", f"octet_{k}", self.own)
         found = [
-            f"p_{k}_{e} * (slopes_{k}_{e // QUAD}[{e % QUAD}] - {self._of_query('sums', k, e)}) * {self.p.scale!r}"
+            f"p_{k}_{e} * (slopes_{k}_{e // QUAD}[{e % QUAD}] - {self._of_query('sums', k, e)}) * {self.p.scale / SCALE!r}"
             for e in range(OCTET)
         ]
         self.add(f"tile_s[row_{k} * {self.slopes.pitch} + octet_{k}] = {self.octet(found)};")

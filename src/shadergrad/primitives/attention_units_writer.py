@@ -181,8 +181,8 @@ class Writer:
             f"subgroupMatrixStore<row_major>(&sums, u32(({row}) * {pitch} + ({column}) / {QUAD}), {name}, {pitch}u);"
         )
 
-    def write(self, name: str, parts: Parts, place: Layout, first: str, limit: int) -> None:
-        """Sums to the result, at a layout, a column of matrices of each subgroup at a time."""
+    def write(self, name: str, parts: Parts, place: Layout, first: str, limit: int, factor: float = 1) -> None:
+        """Sums, times a factor, to the result, at a layout, a column of matrices of each subgroup at a time."""
         start, of_n, of_head, of_row = place
         width = parts.beside * SIDE
         quads = width // QUAD
@@ -199,7 +199,7 @@ class Writer:
                 f"  let quad = i % {quads} * {QUAD};",
                 f"  let column = quad / {SIDE} * {parts.across * SIDE} + {j * SIDE} + quad % {SIDE};",
                 f"  if ({first} + row < {limit}) {{",
-                f"    let four = sums[row * {quads + GAP // QUAD} + quad / {QUAD}];",
+                f"    let four = sums[row * {quads + GAP // QUAD} + quad / {QUAD}] * {factor!r};",
                 *(f"    result[{to} + {e}] = four[{e}];" for e in range(QUAD)),
                 "  }",
                 "}",
