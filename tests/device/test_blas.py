@@ -4,6 +4,7 @@ threads back."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 import shadergrad as sg
 from shadergrad.compile.native import panel_product
 from shadergrad.compile.native.registers import LARGE, SMALL
-from shadergrad.runtime import blas, llvm, products
+from shadergrad.drive.execute import programs
+from shadergrad.runtime import blas, cpu, llvm, products
 from shadergrad.runtime.threads import pool
 
 SHAPES = [
@@ -155,7 +157,9 @@ def test_ranges_of_rows_hold_whole_tiles(tile: Any, is_packed: bool) -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("size", [70, 1100])  # a contraction of one stretch, and of two
-def test_products_by_one_right_operand_pack_it_once(size: int, turned: bool) -> None:
+def test_products_by_one_right_operand_pack_it_once(size: int, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu="native"))
+    programs.clear()
     rng = np.random.default_rng(0)
     w = sg.tensor(rng.standard_normal((80, size + 2) if turned else (size + 2, 80)).astype(np.float32))
     x = [sg.tensor(rng.standard_normal((7 + k, size)).astype(np.float32)) for k in range(4)]
@@ -172,6 +176,7 @@ def test_products_by_one_right_operand_pack_it_once(size: int, turned: bool) -> 
         step(w, *x)
     (packing,) = [row for row in found.kernels() if row.archetype == "native pack"]
     assert packing.calls == 1
+    programs.clear()
 
 
 def test_a_sum_of_a_panel_is_added_from_its_first_element_to_its_last(threads: Any) -> None:

@@ -67,6 +67,10 @@ MADE_BY_RULES = {  # in no user's graph; test_calls.py has them, and this file t
     "JoinShares",
     "ToPoints",
     "FromPoints",
+    # on matrix units: test_matrix_units.py
+    "ChannelsLast",
+    "UnitsAttention",
+    "UnitsGradient",
 }
 OPENED = {"SliceAt", "PadAt"}  # in no user's graph; test_numbers.py has them
 every_record = pytest.mark.parametrize("name", sorted(RECORDS))
