@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 import shadergrad as sg
 from shadergrad.compile.native.program import Steps
 from shadergrad.drive.execute import programs
+from shadergrad.extend import Operation, Spec
 from shadergrad.runtime import cpu, llvm, native_cpu
 from shadergrad.runtime.joined import Parts
 
@@ -113,8 +114,26 @@ def a_view(x: Any, y: Any) -> list[Any]:
     return [joined[3:7], joined.sum(1)]
 
 
+@dataclass(frozen=True)
+class Same(Operation):
+    """x itself: a result that shows its operand."""
+
+    arguments = ("x",)
+
+    def infer(self, x: Spec) -> Spec:
+        return x
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+
+def by_an_operation(x: Any, y: Any) -> list[Any]:
+    """A user's operation reads the join, which its result may show."""
+    return [Same()(sg.cat([x * 2, y + 1]))]
+
+
 @pytest.mark.parametrize("width", [16, 48, 5])  # of 5 floats, rows begin where vectors may not
-@pytest.mark.parametrize("f", [of_all, of_a_result, twice, of_inputs, of_columns, of_joins, a_view])
+@pytest.mark.parametrize("f", [of_all, of_a_result, twice, of_inputs, of_columns, of_joins, a_view, by_an_operation])
 def test_joined_arrays_are_numpys(f: Callable[..., list[Any]], width: int, loaded: list[native_cpu.Native]) -> None:
     rng = np.random.default_rng(0)
     x, y = (sg.tensor(rng.standard_normal((n, width)).astype(np.float32)) for n in (8, 12))

@@ -30,9 +30,10 @@ def joined_in_place(steps: Steps, movable: Collection[int]) -> tuple[Steps, Part
     """The program without such joins, and where their parts lie. movable: rows that may lie anywhere in memory that programs share."""
     parts: Parts = {}
     removed: set[int] = set()
+    dying = {row for dead in steps.dies for row in dead}  # the others are kept, because an output may show them
     for k, step in enumerate(steps.steps):
         found = _parts_of(steps, step, movable)
-        if found and not found.keys() & parts.keys():
+        if found and not found.keys() & parts.keys() and {*found, *step.writes} <= dying:
             parts |= found
             removed.add(k)
     if not removed:
