@@ -35,8 +35,8 @@ import shadergrad as sg
 from record import Folder, Measured, append, keep, machine_of, read
 from shadergrad.system.safe_tensors import save
 from shadergrad.web.shelf import write_wheels
-from step import FEWEST, MOST, WAKING, measure, ours, training_step
-from workloads import WORKLOADS, Workload
+from step import FEWEST, MOST, WAKING, measure, ours
+from workloads import WORKLOADS, Workload, training_step
 
 SCRIPTS = Path(__file__).resolve().with_name("browser_peers")
 STEPS = ("mlp", "cnn", "resnet_16", "mlm")

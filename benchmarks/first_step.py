@@ -19,8 +19,7 @@ import shadergrad as sg
 from record import Folder, Measured, keep
 from shadergrad.drive.execute import programs
 from shadergrad.primitives import random
-from step import training_step
-from workloads import WORKLOADS
+from workloads import WORKLOADS, training_step
 
 
 def main(

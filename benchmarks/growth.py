@@ -22,8 +22,8 @@ import typer
 import shadergrad as sg
 from record import Folder, Measured, keep
 from shadergrad.train.plots import figure_module, or_the_reason, plain_axes
-from step import medians, ours, torch_peer, training_step
-from workloads import Workload, decoder, residual
+from step import medians, ours, torch_peer
+from workloads import Workload, decoder, residual, training_step
 
 HEAD = 64  # the width of one of a decoder's heads
 ROUNDS = 3

@@ -19,8 +19,7 @@ import shadergrad as sg
 from record import Folder, Measured, keep
 from shadergrad.graph import node as nodes
 from shadergrad.runtime.device import get_device
-from step import training_step
-from workloads import WORKLOADS
+from workloads import WORKLOADS, training_step
 
 BURST = 6  # steps before the device is waited for
 PARTS = ("begin", "record", "end", "finish", "submit")

@@ -24,8 +24,7 @@ from rich.table import Table
 import shadergrad as sg
 from record import Folder, Measured, keep
 from shadergrad.system.safe_tensors import save
-from step import training_step
-from workloads import WORKLOADS
+from workloads import WORKLOADS, training_step
 
 SCRIPT = Path(__file__).with_name("page_cpu.mjs")
 STEPS = ("xor", "mlp", "cnn", "lstm", "transformer")

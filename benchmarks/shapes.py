@@ -18,8 +18,7 @@ import typer
 import shadergrad as sg
 from record import Folder, Measured, keep
 from shadergrad.runtime.device import get_device
-from step import training_step
-from workloads import WORKLOADS, Workload
+from workloads import WORKLOADS, Workload, training_step
 
 SHORTER = (0, 1, 3, 6, 2, 5)  # by how much batches are shorter than the first
 Call = Callable[[np.ndarray, np.ndarray], float]

@@ -26,7 +26,7 @@ from record import Folder, Measured, keep
 from shadergrad.config import config
 from shadergrad.plan import format_bytes
 from shadergrad.runtime.device import get_device
-from workloads import WORKLOADS, Workload
+from workloads import WORKLOADS, Workload, training_step
 
 WAKING = 1.0  # seconds after which a GPU has raised its clock: an H100 that has idled takes four times as long for a step of ResNet-18
 WARM_UP = 20  # steps before the first round
@@ -46,19 +46,6 @@ class Runner:
     wait: Callable[[], None]
     peak: Callable[[], int | None]
     compiled: Any = None
-
-
-def training_step(lib: Any, workload: Workload, model: Any) -> Callable[[Any, Any], Any]:
-    optimizer = getattr(lib.optim, workload.optimizer)(model.parameters(), lr=workload.lr)
-
-    def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        loss = workload.loss(lib, model, x, y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
 
 
 def ours(workload: Workload, name: str) -> Runner:

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import typer
 
 from record import Folder, Measured, keep
-from step import Runner, in_turns, ours, torch_peer, training_step
-from workloads import WORKLOADS, Workload
+from step import Runner, in_turns, ours, torch_peer
+from workloads import WORKLOADS, Workload, training_step
 
 
 def on_our_device(workload: Workload, is_compiled: bool) -> Runner:

@@ -13,8 +13,8 @@ import typer
 
 import shadergrad as sg
 from record import Folder, Measured, keep
-from step import Runner, medians, torch_peer, training_step
-from workloads import WORKLOADS, Workload
+from step import Runner, medians, torch_peer
+from workloads import WORKLOADS, Workload, training_step
 
 
 def ours(workload: Workload, device: str, how: str) -> Runner:

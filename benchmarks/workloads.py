@@ -27,6 +27,20 @@ class Workload:
     lr: float = 1e-3
 
 
+def training_step(lib: Any, workload: Workload, model: Any) -> Callable[[Any, Any], Any]:
+    """A step of the workload's optimizer for inputs and targets, which gives the loss."""
+    optimizer = getattr(lib.optim, workload.optimizer)(model.parameters(), lr=workload.lr)
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = workload.loss(lib, model, x, y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
 def mean_square(lib: Any, model: Any, x: Any, y: Any) -> Any:
     return lib.nn.functional.mse_loss(model(x), y)
 

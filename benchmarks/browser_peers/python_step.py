@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads import WORKLOADS
+from workloads import WORKLOADS, training_step
 
 OURS = "shadergrad"
 BURSTS, BURST = 25, 8  # calls
@@ -64,14 +64,7 @@ class Step:
             self.batch = [lib.tensor(a, device="webgpu") for a in arrays]
         else:
             self.batch = [lib.tensor(a) if a.dtype == np.float32 else lib.tensor(a).long() for a in arrays]
-        optimizer = lib.optim.Adam(model.parameters(), lr=workload.lr)
-
-        def step(x: Any, y: Any) -> Any:
-            optimizer.zero_grad()
-            loss = workload.loss(lib, model, x, y)
-            loss.backward()
-            optimizer.step()
-            return loss
+        step = training_step(lib, workload, model)
 
         def in_a_scope(x: Any, y: Any) -> Any:
             with lib.scope() as kept:
