@@ -278,3 +278,15 @@ def test_weights_of_attention_may_be_small(units: str) -> None:
     exact = both(*(sg.tensor(a.astype(np.float64), device="cpu", requires_grad=True) for a in (q, k, v, g)))
     for y, right in zip(found, exact, strict=True):
         assert_close(y.detach().float().numpy(), right.detach().numpy(), rtol=8 * HALF, atol=2.0**-24)
+
+
+@pytest.mark.parametrize("units", [0], indirect=True)
+def test_an_infinite_value_of_the_last_key_makes_no_nan(units: str) -> None:
+    """Although the block has rows behind it, whose weights are 0."""
+    q, k, v = (np.zeros((1, 1, 40, 16), np.float16) for _ in range(3))
+    v[0, 0, -1, 3] = np.inf
+    step = sg.compile(lambda q, k, v: sg.nn.functional.scaled_dot_product_attention(q, k, v))
+    found = step(*(sg.tensor(a, device=units) for a in (q, k, v))).float().numpy()
+    assert all("matrix units" in k.choice for k in step.plan.kernels if k.archetype == "call")
+    assert (found[..., 3] == np.inf).all()
+    assert (np.delete(found, 3, -1) == 0).all()

@@ -6,7 +6,6 @@ composition. `CHOICES` lists the choices that calls.py makes for those kernels. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -49,6 +48,7 @@ SMALL = 32  # sequences up to this length use the small blocks
 FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
 BACKWARD = (Blocks(32, 64, 128, 16),)
 FORWARD_ON_UNITS = (UnitsChoice(64, 64), UnitsChoice(64, 32))
+MOST_SCALE = 1e15  # with which scores of halves stay above the kernels' smallest number
 GRADIENT_ON_UNITS = (UnitsChoice(64, 32), UnitsChoice(32, 32))
 MANY_BLOCKS = 4  # blocks of keys: with fewer, a dispatch costs more than two block products
 ENOUGH_WORKGROUPS = 384
@@ -98,7 +98,7 @@ def _kernel(r: Rewriter, p: Attention, inputs: Inputs) -> Node:
 
 
 def _on_units(r: Rewriter, p: Attention, inputs: Inputs) -> Node | None:
-    """The kernel for matrix units, if they suit it."""
+    """The kernel for matrix units; None if they do not suit it, or an operand is no cast of float16."""
     problem = p.problem(inputs)
     if choose_units(problem, r.target, gradient=False) is None:
         return None
@@ -109,7 +109,7 @@ def _on_units(r: Rewriter, p: Attention, inputs: Inputs) -> Node | None:
 
 
 def _gradient_on_units(r: Rewriter, p: AttentionGradient, inputs: Inputs) -> Node | None:
-    """The kernel for matrix units, after the sums of gradient times result of each query."""
+    """The kernel for matrix units, which reads the sum of gradient times result of each query; None as for the forward pass."""
     g, flat = inputs[:2]
     problem = p.problem(inputs[2:])
     if choose_units(problem, r.target, gradient=True) is None:
@@ -122,7 +122,7 @@ def _gradient_on_units(r: Rewriter, p: AttentionGradient, inputs: Inputs) -> Nod
     result = r.permute(r.reshape(result, (n, rows, heads, d)), (0, 2, 1, 3)) if p.by_row else r.reshape(result, g.shape)
     sums = r.reshape(r.sum(r.mul(g, result), (3,)), (n * heads * rows,))
     (of_g, *qkv), layouts = (x for x, _ in laid), tuple(of for _, of in laid)
-    return r.make(UnitsGradient(problem, layouts, p.places, p.shape), of_g, flat, sums, *qkv)
+    return r.make(UnitsGradient(problem, layouts, p.places, p.shape), of_g, flat, *qkv, sums)
 
 
 def _laid_halves(r: Rewriter, inputs: Sequence[Node]) -> list[tuple[Node, Layout]] | None:
@@ -233,7 +233,7 @@ def choose_units(p: Problem, target: Target, gradient: bool) -> UnitsChoice | No
         p.mask is not None
         or p.dropped
         or p.d % SIDE
-        or not math.isfinite(p.scale)
+        or not abs(p.scale) < MOST_SCALE
         or target.max_workgroup_invocations < THREADS
     ):
         return None

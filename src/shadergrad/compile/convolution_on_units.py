@@ -27,9 +27,7 @@ from .products import Product
 from .rewrite import Inputs, Rewriter
 
 HALF = 2  # bytes
-MOST_ZEROS = (
-    4  # times the size of large images that a copy with zeros around them may take; most take little more than once
-)
+MOST_ZEROS = 4  # times the size of large images that a copy with zeros around them may take; most copies take little more than once
 LARGE = 1 << 20  # elements
 
 
@@ -57,7 +55,7 @@ def _over_channels(r: Rewriter, p: Conv, x: Node, w: Node, counts: Shape) -> Nod
     _, batch, channels, *_ = x.shape
     _, out, _, *window = w.shape
     k, places = channels * math.prod(window), math.prod(counts)
-    if channels % OCTET or not matrix_units.is_enough(Product(1, out, batch * places, k, k, 1, 1), r.target):
+    if channels % OCTET or not matrix_units.suits(Product(1, out, batch * places, k, k, 1, 1), r.target):
         return None
     images = _images(r, p, r.reshape(x, x.shape[1:]), w.shape[3:], counts)
     if images is None:
@@ -76,7 +74,7 @@ def _over_places(r: Rewriter, p: Conv, x: Node, w: Node, counts: Shape) -> Node 
     _, channels, batch, *_ = x.shape
     out, places = w.shape[1], w.shape[3:]
     k, n = batch * math.prod(places), channels * math.prod(counts)
-    if channels % OCTET or out % OCTET or not matrix_units.is_enough(Product(1, out, n, k, k, 1, 1), r.target):
+    if channels % OCTET or out % OCTET or not matrix_units.suits(Product(1, out, n, k, k, 1, 1), r.target):
         return None
     images = _images(r, p, _swapped(r, x), places, counts)
     if images is None:
@@ -94,8 +92,8 @@ def _swapped(r: Rewriter, x: Node) -> Node:
 
 
 def _images(r: Rewriter, p: Conv, x: Node, window: Shape, counts: Shape) -> Node | None:
-    """The elements of (batch, channels, height, width) that windows cover, with zeros around them, as (batch, height, width, channels) in
-    float32. None if the copy would be too large.
+    """The elements of (batch, channels, height, width) that windows cover, with zeros around them, as a view (batch, height, width, channels) in
+    float32 of a copy in float16. None if the copy would be too large.
     """
     covered = tuple(
         (n - 1) * step + (size - 1) * dilation + 1

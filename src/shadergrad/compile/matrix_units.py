@@ -69,7 +69,7 @@ def choice_of(
 ) -> DotChoice | None:
     """The choice for a matrix multiplication on matrix units; None if they do not suit it. alone: whether it has a dispatch to itself."""
     matrices = instruction(target)
-    if matrices is None or dot.dtype is not float32 or not is_enough(product, target):
+    if matrices is None or dot.dtype is not float32 or not suits(product, target):
         return None
     halves = [half_behind(operand, is_buffer) for operand in dot.inputs]
     if any(half is None or moves_along_rows(x) for half, x in zip(halves, dot.inputs, strict=True)):
@@ -228,12 +228,12 @@ def chunk_of(product: Product, target: Target) -> int:
 
 def is_for_units(operands: Sequence[Node], product: Product, target: Target) -> bool:
     """Whether a multiplication of these operands, none of which has been computed yet, will use matrix units."""
-    if not is_enough(product, target):
+    if not suits(product, target):
         return False
     return all(half_behind(x, lambda node: False) is not None and not moves_along_rows(x) for x in operands)
 
 
-def is_enough(product: Product, target: Target) -> bool:
+def suits(product: Product, target: Target) -> bool:
     """Whether the target has matrix units, and the sizes of a multiplication suit them."""
     if instruction(target) is None or product.varies() or product.window > 1:
         return False

@@ -167,47 +167,34 @@ class JoinShares(Call):
 
 
 @dataclass(frozen=True, eq=False)
-class UnitsAttention(Call):
-    """`LaidAttention` of q, k and v of float16, on matrix units, without a mask or dropout; the result is float32."""
-
-    kind = "call"
-    differentiable = False
-    arguments = ("q", "k", "v")
-    problem: Problem
-    layouts: tuple[Layout, ...]
-    logs: bool
+class UnitsAttention(LaidAttention):
+    """`LaidAttention` of q, k and v of float16, on matrix units, without a mask or dropout. The result is float32."""
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (size_of_result(self.problem.shape, self.logs),), float32
+        return super().infer(*inputs)[0], float32
 
-    def numpy(self, q, k, v):
-        wide = (x.astype(np.float32) for x in (q, k, v))
-        return LaidAttention(self.problem, self.layouts, self.logs).numpy(*wide)
+    def numpy(self, q, k, v, *others):
+        return super().numpy(*(x.astype(np.float32) for x in (q, k, v)))
 
-    def kernel(self, options: UnitsChoice, *inputs: Node) -> CallKernel:
+    def kernel(self, options: UnitsChoice, *inputs: Node) -> CallKernel:  # type: ignore[override]
         return units.forward(self.problem, self.layouts, self.logs, options)
 
 
 @dataclass(frozen=True, eq=False)
-class UnitsGradient(Call):
-    """`LaidGradient` of g, q, k and v of float16, on matrix units; rows: for each query the sum of gradient times result. Gradients are float32."""
+class UnitsGradient(LaidGradient):
+    """`LaidGradient` of g, q, k and v of float16, on matrix units. rows: for each query the sum of gradient times result. Gradients are float32."""
 
-    kind = "call"
-    differentiable = False
-    arguments = ("g", "flat", "rows", "q", "k", "v")
-    problem: Problem
-    layouts: tuple[Layout, ...]
-    places: tuple[Layout, ...]
-    shape: Shape
+    @property
+    def arguments(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("g", "flat", "q", "k", "v", "rows")
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         return self.shape, float32
 
-    def numpy(self, g, flat, rows, q, k, v):
-        g, q, k, v = (x.astype(np.float32) for x in (g, q, k, v))
-        return LaidGradient(self.problem, self.layouts, self.places, self.shape).numpy(g, flat, q, k, v)
+    def numpy(self, g, flat, q, k, v, *others):
+        return super().numpy(*(x.astype(np.float32) for x in (g, flat, q, k, v)))
 
-    def kernel(self, options: UnitsChoice, *inputs: Node) -> CallKernel:
+    def kernel(self, options: UnitsChoice, *inputs: Node) -> CallKernel:  # type: ignore[override]
         return units.gradient(self.problem, self.layouts, self.places, options)
 
 

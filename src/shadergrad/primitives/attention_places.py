@@ -11,12 +11,11 @@ from ..graph.node import Node, make
 from ..graph.primitive import Shape
 from .attention_tiles import (
     LANES,
+    OCTET,
     Layout,
 )
 from .strides import Strided, is_covered, row_major, strided
 from .views import Cat, Slice
-
-OCTET = 8  # halves of one load
 
 
 def layout_of(found: Strided) -> Layout | None:

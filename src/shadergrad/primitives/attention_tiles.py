@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ..graph.primitive import Shape
 
 LANES = 4
+OCTET = 8  # halves of one load
 WORDS = 1 << 32
 
 Layout = tuple[int, ...]  # of (n, heads, l, d) in a buffer: the first element, the strides of n, heads and l

@@ -1,10 +1,10 @@
 """The kernels of attention on matrix units, in WGSL: operands of float16, sums in float32.
 
-A workgroup of four subgroups has a block of rows of one sequence and walks over blocks of the other. A block of scores goes from matrices
-through workgroup memory to the threads, which turn it into weights of float16, the operand of the next multiplication. Nobody can scale the
-rows of a matrix, so there is no running maximum: the forward pass walks twice, first for the log-sum-exp of each row, then for the result. The
-backward pass has two kinds of workgroups, blocks of keys that walk over queries for the gradients of k and v, and blocks of queries that walk
-over keys for that of q. Both compute weights and their gradients with the other sequence along rows.
+A workgroup of four subgroups has a block of rows of one sequence and iterates over blocks of the other. Matrix units compute a block of scores;
+the threads read it from workgroup memory and write weights of float16, the operand of the next multiplication. Instructions cannot scale the rows
+of a matrix, so there is no running maximum: the forward pass has two loops over the keys, the first for the log-sum-exp of each row, the second for
+the result. The backward pass has two kinds of workgroups: a block of keys iterates over queries for the gradients of k and v, a block of queries
+over keys for the gradient of q. Dao, "FlashAttention-2" (2023), has the formulas.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from .attention_units_writer import (
 )
 from .call import CallKernel
 
-SCALE_BITS = (
-    12  # weights are multiplied by 2^12 before they are rounded: those of many keys would be subnormal halves, or 0
-)
+# Weights are multiplied by 2^12 before they are rounded, because the weights of many keys would be subnormal halves, or zero.
+SCALE_BITS = 12
 SCALE, LOG_SCALE = float(1 << SCALE_BITS), SCALE_BITS * math.log(2)
 LEAST, MASKED = "-1e30", "-3e38"  # below every score of halves; a score that is masked, whose exponential is 0
 
@@ -39,7 +38,7 @@ LEAST, MASKED = "-1e30", "-3e38"  # below every score of halves; a score that is
 
 
 def forward(p: Problem, layouts: Sequence[Layout], logs: bool, choice: UnitsChoice) -> CallKernel:
-    """q, k, v to the flat array of `Attention`."""
+    """From q (n, heads, rows, d), k and v (n, heads, columns, d) of float16, at `layouts`, to the flat float32 array of `Attention`."""
     w = Writer(p, dict(zip(("q", "k", "v"), layouts, strict=True)))
     block = choice.others
     q, k, v, weights = Tile("q", ROWS, p.d), Tile("k", block, p.d), Tile("v", block, p.d), Tile("p", ROWS, block)
@@ -127,7 +126,7 @@ def forward(p: Problem, layouts: Sequence[Layout], logs: bool, choice: UnitsChoi
 
 
 def gradient(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], choice: UnitsChoice) -> CallKernel:
-    """g, flat, the sums of gradient times result of rows, q, k, v to the three gradients at their places."""
+    """From g, `Attention`'s flat array, q, k, v and the sums of gradient times result (n, heads, rows) to the three float32 gradients at `places`."""
     named: dict[str, Layout] = dict(zip(("g", "q", "k", "v"), layouts, strict=True))
     heads = p.n * p.heads
     of_keys, of_queries = (-(-n // choice.own) * heads for n in (p.columns, p.rows))
@@ -137,11 +136,14 @@ def gradient(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ch
         *(Tile(name, choice.others, choice.own) for name in "ps"),
     ]
     body = ["let id = i32(lid);", f"if (wg < {of_keys}) {{", f"let bh = wg % {heads};"]
-    body += [f"let own0 = wg / {heads} * {choice.own};", *Walk(p, named, choice, tiles, by_keys=True).written(places)]
+    body += [
+        f"let own0 = wg / {heads} * {choice.own};",
+        *Backward(p, named, choice, tiles, by_keys=True).written(places),
+    ]
     body += ["} else {", f"let bh = (wg - {of_keys}) % {heads};"]
     last = of_queries // heads - 1  # with a causal mask the last queries take longest, so they begin
     body += [f"let own0 = ({last} - (wg - {of_keys}) / {heads}) * {choice.own};"]
-    body += [*Walk(p, named, choice, tiles, by_keys=False).written(places), "}"]
+    body += [*Backward(p, named, choice, tiles, by_keys=False).written(places), "}"]
     numbers = "".join(f"var<workgroup> {name}: array<f32, {choice.own}>;\n" for name in ("own_logs", "own_sums"))
     return CallKernel(
         "\n".join(body),
@@ -155,9 +157,9 @@ def gradient(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ch
     )
 
 
-class Walk(Writer):
-    """A workgroup with a block of keys, or of queries, that walks over blocks of the other sequence. Scores and their gradients have the
-    other sequence along rows: q k^T for a block of keys, k q^T for one of queries.
+class Backward(Writer):
+    """A workgroup of the backward pass with a block of keys, or of queries, that iterates over blocks of the other sequence. In scores and their
+    gradients a row belongs to the other sequence: q k^T for a block of keys, k q^T for a block of queries.
     """
 
     def __init__(
@@ -197,7 +199,7 @@ class Walk(Writer):
         return self.lines
 
     def _begin(self) -> None:
-        """The block of the own sequence, the first of the other one, and what of it a causal mask leaves."""
+        """Load the own block and the first of the other sequence. A causal mask shortens the loop."""
         p = self.p
         self.head()
         for tile in (self.a, self.b, self.c, self.d):
@@ -268,7 +270,7 @@ class Walk(Writer):
         return f"{name}_{k}" if self.by_keys else f"own_{name}[octet_{k} * {OCTET} + {e}]"
 
     def _conditions(self, k: int, e: int) -> list[str]:
-        """Under which an element counts."""
+        """The conditions under which a weight is not zero."""
         other, mine = f"o0 + row_{k}", f"own0 + octet_{k} * {OCTET} + {e}"
         query, key = (other, mine) if self.by_keys else (mine, other)
         found = [f"{key} <= {query}"] if self.p.causal else []

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from .attention_tiles import Layout, Problem
+from .attention_tiles import OCTET, Layout, Problem
 
 SIDE = 16  # of a matrix
-OCTET = 8  # halves of one load
 PADDING = 8  # halves between the rows of tiles, so that they start in different banks
 QUAD = 4  # sums of one load
 GAP = 4  # words between the rows of sums: an odd number of quads, so that eight rows lie in different banks
@@ -21,7 +20,7 @@ ROWS = SUBGROUPS * SIDE  # queries of a forward workgroup: a row of matrices for
 
 @dataclass(frozen=True)
 class UnitsChoice:
-    """own: rows of the sequence of which a workgroup has one block. others: rows of a block of the sequence over which it walks."""
+    """own: rows of the block that a workgroup keeps. others: rows of a block of the sequence over which it iterates."""
 
     own: int
     others: int
@@ -64,7 +63,7 @@ class Tile:
         return f"var<workgroup> tile_{self.name}: array<vec4<u32>, {self.rows * self.pitch}>;\n"
 
     def matrix(self, kind: str, row: str, column: str, turned: bool) -> str:
-        """The matrix that begins there; turned: read with rows and columns exchanged."""
+        """The expression that loads the matrix at a row and a column of the tile; turned: its transpose."""
         order = "col_major" if turned else "row_major"
         at = f"({row}) * {self.pitch} + ({column}) / {OCTET}"
         return f"subgroupMatrixLoad<{kind}, {order}>(&tile_{self.name}, u32({at}), {self.pitch}u)"
@@ -139,11 +138,15 @@ class Writer:
             self.add(f"var {tile.name}_{part} = vec4<u32>();")
 
     def fetch(self, tile: Tile, source: str, first: str, limit: int) -> None:
-        """Load the rows from `first` of an operand into registers; beyond the last row, that row again."""
+        """Load the rows from `first` of an operand into registers. Rows beyond the last one are zero, because an infinity there would make a
+        product with weights of zero NaN.
+        """
         stride = self.layouts[source][3] // OCTET
         for part, row, octet, _ in self.places(tile):
-            at = f"{source}_at + min({first} + {row}, {limit - 1}) * {stride} + {octet}"
-            self.add(f"{tile.name}_{part} = {source}[{at}];")
+            value = f"{source}[{source}_at + min({first} + {row}, {limit - 1}) * {stride} + {octet}]"
+            if limit % tile.rows:
+                value = f"select(vec4<u32>(), {value}, {first} + {row} < {limit})"
+            self.add(f"{tile.name}_{part} = {value};")
 
     def store(self, tile: Tile, to: Tile | None = None) -> None:
         to = to or tile
@@ -156,7 +159,9 @@ class Writer:
             self.add(f"var {name}_{i}_{j} = Sums();")
 
     def multiply(self, name: str, parts: Parts, k: int, left: Tile, right: Tile, turned: tuple[bool, bool]) -> None:
-        """Add a product over k to sums. turned: whether the left tile has k along its rows' order, and the right one columns."""
+        """Add a product over k to sums. turned: of the left tile, whether its rows are positions of k; of the right tile, whether its rows are
+        columns of the product.
+        """
         for step in range(0, k, SIDE):
             for j in range(parts.across):
                 at = (str(step), parts.column(j))
@@ -218,6 +223,7 @@ class Writer:
 
 
 def preamble(tiles: Sequence[Tile], words: int, numbers: str) -> str:
+    """The declarations of a kernel. words: of sums. numbers: declarations of other arrays in workgroup memory."""
     return (
         f"alias Left = subgroup_matrix_left<f16, {SIDE}, {SIDE}>;\n"
         f"alias Right = subgroup_matrix_right<f16, {SIDE}, {SIDE}>;\n"
