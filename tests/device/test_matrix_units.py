@@ -290,3 +290,22 @@ def test_an_infinite_value_of_the_last_key_makes_no_nan(units: str) -> None:
     assert all("matrix units" in k.choice for k in step.plan.kernels if k.archetype == "call")
     assert (found[..., 3] == np.inf).all()
     assert (np.delete(found, 3, -1) == 0).all()
+
+
+@pytest.mark.parametrize("units", [0], indirect=True)
+def test_scores_far_below_zero(units: str) -> None:
+    """A row of zeros behind the last key or query has a score of 0, whose exponential would be infinite beside these."""
+    q, k, v, g = (drawn(1, 1, 40, 16) for _ in range(4))
+    q[...], k[...] = 8 + q / 64, -8 + k / 64
+
+    def both(q: Any, k: Any, v: Any, g: Any) -> Any:
+        y = sg.nn.functional.scaled_dot_product_attention(q, k, v)
+        return y, *sg.autograd.grad((y * g).sum(), (q, k, v))
+
+    step = sg.compile(both)
+    found = step(*(sg.tensor(a, device=units, requires_grad=i < 3) for i, a in enumerate((q, k, v, g))))
+    assert all("matrix units" in kernel.choice for kernel in step.plan.kernels if kernel.archetype == "call")
+    exact = both(*(sg.tensor(a.astype(np.float64), device="cpu", requires_grad=True) for a in (q, k, v, g)))
+    for y, right in zip(found, exact, strict=True):  # slopes of q and k are sums of some 0.1 that nearly cancel
+        error = np.abs(y.detach().float().numpy() - right.detach().numpy())
+        assert (error <= 2 * HALF * (1 + np.abs(right.detach().numpy()))).all()
