@@ -326,6 +326,7 @@ def test_the_second_step_compiles_nothing(device: str) -> None:
 
 
 def test_the_second_uncompiled_step_compiles_nothing_either(device: str) -> None:
+    programs.clear()  # of other tests' steps, whose numbers differ in other places
     _, _, step = training(device, lambda p: optim.AdamW(p, lr=1e-2))
     data = batches(device)
     step(*data[0]).item()
@@ -379,6 +380,7 @@ def test_another_dtype_is_captured_anew(device: str) -> None:
 
 
 def test_changing_the_learning_rate_compiles_nothing(device: str) -> None:
+    programs.clear()  # of other tests' steps, whose numbers differ in other places
     losses = {}
     for compiled in (False, True):
         _, optimizer, function = training(device, lambda p: optim.SGD(p, lr=0.5, momentum=0.9))
