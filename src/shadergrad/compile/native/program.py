@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...dtypes import DType
 from ...graph.node import Node
 from ...graph.primitive import OWN, Shape
 from ...plan import Plan
+from ...primitives.indexing import ScatterAdd
 from ...primitives.views import Cat
+from ...system.gc_pause import collector_waits
 from ..buffers import is_source
+from ..deduplicate import Likeness
 from ..fuse import Fuser
 from ..groups import Group
 from ..kernel import name_of
@@ -80,6 +84,7 @@ class Steps:
     dies: tuple[tuple[int, ...], ...]
 
 
+@collector_waits()
 def steps_of(plan: Plan, tile: Tile) -> Steps | None:
     """The steps of a plan, where registers hold a tile; None where it stays with the interpreter."""
     region = region_of(plan, tile)
@@ -117,6 +122,21 @@ def _ordered(groups: Sequence[Group], fuser: Fuser) -> list[Group]:
     return found
 
 
+@dataclass(frozen=True)
+class _Emitted:
+    """The step of a group, for all groups with the same likeness (compile/deduplicate.py): nodes are given by their places in it.
+
+    kernel, units, least, shape: as in `Step`. buffers: what the kernel is given. own: what it reads at its own element alone.
+    """
+
+    kernel: int
+    units: int
+    least: int
+    shape: str
+    buffers: tuple[int, ...]
+    own: tuple[int, ...] = ()
+
+
 class _Table:
     """Rows and steps while they are made."""
 
@@ -126,6 +146,7 @@ class _Table:
         self.rows: list[Row] = []
         self.place: dict[int, int] = {}
         self.texts: dict[str, int] = {}
+        self.emitted: dict[Any, _Emitted] = {}  # by likeness
         self.steps: list[Step] = []
         self.is_buffer: Callable[[Node], bool] = lambda n: is_source(n) or id(n) in fuser.stored
         for node in inputs:
@@ -142,39 +163,45 @@ class _Table:
         if group.call is not None:
             self._add_hosted(group)
             return
-        if group.dot is not None:
-            self._add_product(group)
-            return
+        own = {id(n) for n in group.nodes}
+        like = Likeness(group, lambda n: id(n) not in own and self.is_buffer(n), {})
+        emitted = self.emitted.get(like.key)
+        if emitted is None:
+            emit = self._kernel if group.dot is None else self._product
+            emitted = self.emitted[like.key] = emit(group, like)
+        rows = tuple(self.row(like.nodes[k]) for k in emitted.buffers)
+        writes = tuple(self.row(n) for n in group.roots)
+        reads = tuple(r for r in rows if r not in writes)
+        own_rows = tuple(self.row(like.nodes[k]) for k in emitted.own)
+        number, units, least, shape = emitted.kernel, emitted.units, emitted.least, emitted.shape
+        self.steps.append(Step(name_of(group), reads, writes, None, number, units, least, rows, shape, own=own_rows))
+
+    def _kernel(self, group: Group, like: Likeness) -> _Emitted:
         domain = domain_of(group, self.is_buffer, self.tile.lanes)
         written = kernel.write(group, domain, self.is_buffer)
         number = self.texts.setdefault(written.text, len(self.texts))
-        rows = tuple(self.row(n) for n in written.buffers)
-        writes = tuple(self.row(n) for n in group.roots)
         least = max(1, FEWEST // domain.unit, domain.lanes if domain.flat or domain.columns else 1)
         shape = f"{domain.units}" if domain.flat else f"{domain.outer} x {domain.segments * domain.inner}"
-        reads = tuple(r for r in rows if r not in writes)
-        own = self._own(group) if domain.flat else ()
-        shape = f"{group.archetype} {shape}"
-        self.steps.append(Step(name_of(group), reads, writes, None, number, domain.units, least, rows, shape, own=own))
+        buffers = tuple(like.place[id(n)] for n in written.buffers)
+        own = self._own(group, like) if domain.flat else ()
+        return _Emitted(number, domain.units, least, f"{group.archetype} {shape}", buffers, own)
 
-    def _own(self, group: Group) -> tuple[int, ...]:
-        """The rows that a kernel over elements reads only at the element that it computes."""
+    def _own(self, group: Group, like: Likeness) -> tuple[int, ...]:
+        """What a kernel over elements reads only at the element that it computes."""
         elsewhere, read = set(), {}
         for (key, place), node in self.fuser.reads(group).items():
             read[key] = node
             if node.size != group.size or place != group.position(node):
                 elsewhere.add(key)
-        return tuple(self.row(node) for key, node in read.items() if key not in elsewhere)
+        return tuple(like.place[id(node)] for key, node in read.items() if key not in elsewhere)
 
-    def _add_product(self, group: Group) -> None:
+    def _product(self, group: Group, like: Likeness) -> _Emitted:
         tiles = tiles_of(group, self.is_buffer, self.tile)
         text, nodes = ProductText(group, tiles, self.is_buffer).write()
         number = self.texts.setdefault(text, len(self.texts))
-        rows, writes = tuple(self.row(n) for n in nodes), tuple(self.row(n) for n in group.roots)
-        reads = tuple(r for r in rows if r not in writes)
         least = max(1, FEWEST // (tiles.m * tiles.n))
         shape = f"dot {tiles.batch} x {tiles.m} x {tiles.n} x {tiles.k}"
-        self.steps.append(Step(name_of(group), reads, writes, None, number, tiles.batch, least, rows, shape))
+        return _Emitted(number, tiles.batch, least, shape, tuple(like.place[id(n)] for n in nodes))
 
     def _add_hosted(self, group: Group) -> None:
         assert group.call is not None
@@ -220,6 +247,6 @@ class _Table:
 
 def may_alias(hosted: Hosted) -> bool:
     """Whether the result may show memory of an operand."""
-    if isinstance(hosted.of, Cat):
+    if isinstance(hosted.of, Cat | ScatterAdd):
         return False
     return hosted.of.kind not in ("dot", "reduce", "elementwise") or not type(hosted.of).__module__.startswith(OWN)
