@@ -102,6 +102,7 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "tanh": np.tanh,
     "sigmoid": special.expit,
     "erf": special.erf,
+    "erfinv": lambda x: np.copysign(special.erfinv(x), x),
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }
@@ -115,6 +116,8 @@ def test_functions_are_exact_to_two_units_in_the_last_place(name: str, computes:
             rng.integers(0, 1 << 32, 1 << 17, dtype=np.uint32).view(np.float32),  # any bits
             rng.uniform(-5, 5, 1 << 17).astype(np.float32),
             rng.uniform(-110, 110, 1 << 15).astype(np.float32),
+            rng.uniform(-1, 1, 1 << 15).astype(np.float32),
+            (1 - 2.0 ** rng.uniform(-24, 0, 1 << 12)).astype(np.float32),
             np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.7, 88.8, -104, 1e-45, -1e-45], np.float32),
         ]
     )
@@ -142,6 +145,25 @@ def test_pairs_of_special_numbers_have_the_interpreters_bits(name: str, computes
     nan = np.isnan(reference[0])
     assert_same_bits(np.isnan(native[0]), nan)
     assert_same_bits(native[0][~nan], reference[0][~nan])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_shifts_have_the_interpreters_bits(dtype: str, computes: Any) -> None:
+    """By any width, beyond the bits and below 0, too."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    values = np.array([0, 1, 2, 100, high, high - 1, low, low + 1], dtype)
+    widths = np.array([0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, high], np.int64)
+    widths = widths[widths <= high].astype(dtype)
+    if low < 0:
+        widths = np.concatenate([widths, np.array([-1, -7, low], dtype)])
+    a, b = (np.ascontiguousarray(x.reshape(-1)) for x in np.meshgrid(values, widths))
+
+    def run() -> list[np.ndarray]:
+        x, by = sg.tensor(a), sg.tensor(b)
+        return [(x >> by).numpy(), (x << by).numpy(), (x >> 3).numpy(), (x << 5).numpy()]
+
+    for actual, reference in zip(*both(computes, run), strict=True):
+        assert_same_bits(actual, reference)
 
 
 @pytest.mark.parametrize("target", ["bool", "int8", "uint8", "int16", "int32", "int64", "float32", "float64"])
@@ -429,7 +451,8 @@ def test_a_forked_child_has_threads_of_its_own(computes: Any, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("elements", "long", "again"), [(100, 2000, 4), (1 << 14, 2000, 2), (100, 1, 5), (1 << 14, 1, 2)]
+    ("elements", "long", "again"),
+    [(100, 2000, 4), (1 << 14, 2000, 2), (100, 1, 5), (1 << 14, 1, 2), (1 << 20, 2000, 1), (1 << 20, 1, 1)],
 )
 def test_a_program_is_interpreted_until_it_comes_again(
     elements: int, long: int, again: int, computes: Any, monkeypatch: pytest.MonkeyPatch
@@ -490,6 +513,10 @@ def test_explanations_say_that_operations_are_fused(computes: Any, monkeypatch: 
     assert "fused to 2 native kernels and 1 operation of NumPy (" in str(sums.explain(why=True))
     monkeypatch.setattr(cpu, "LONG", 1)
     assert f"none fused before run {cpu.LONG_COMES_AGAIN}: so many operations" in str(step.explain())
+    large = sg.compile(lambda x: (x * 2).exp())
+    large(sg.tensor(np.ones(1 << 20, np.float32)))
+    assert "fused to 1 native kernel" in str(large.explain())
+    assert "come again" not in str(large.explain())
 
 
 def test_a_profile_names_native_kernels_and_where_they_are_from(computes: Any) -> None:

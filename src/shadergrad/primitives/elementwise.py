@@ -338,7 +338,7 @@ Erf = record(
 )
 Erfinv = record(
     "Erfinv", "The inverse of the error function on (-1, 1); infinite at the ends, NaN outside.",
-    kept(special.erfinv), "sg_erfinv({a})",
+    kept(lambda x: np.copysign(special.erfinv(x), x)), "sg_erfinv({a})",  # SciPy's of -0.0 is 0.0
     lambda x, y: elementwise("Exp", y * y) * (math.sqrt(math.pi) / 2.0),
     categories=FLOATS, cost=16, domain=(-0.9, 0.9), public=True,
     example=("[0.0, 0.5]", "[0.    , 0.4769]"),

@@ -65,6 +65,36 @@ TANH_NEAR = [  # of tanh(a) / a - 1 in a * a below TANH_FROM
     -0.33333197236061096,
     0.0,
 ]
+ERFINV_FROM, ERFINV_END = 5.0, 16.0  # -log(1 - x * x), which is 15.9 for the largest float32 below 1
+ERFINV_NEAR = [  # of erfinv(x) / x in v from -1 to 1, which is this logarithm between 0 and the first: 5e-10
+    2.943652816611575e-06,
+    4.139543591463735e-06,
+    -4.143432962185519e-05,
+    2.518256394049937e-05,
+    0.00029216901025108655,
+    -0.0008364907751203057,
+    -0.0004878906352736579,
+    0.008525942391609902,
+    -0.019573561833758985,
+    -0.026108281752897162,
+    0.6166006918714643,
+    1.5014093517481772,
+]
+ERFINV_FAR = [  # between the first and the end: 1.3e-9
+    -7.287554966108927e-06,
+    -3.803929749190331e-06,
+    7.55310392125342e-05,
+    -0.00017043519709513668,
+    0.00025755525864239404,
+    -0.0003073495071944729,
+    7.73366127475921e-06,
+    0.0015532205715613266,
+    -0.006980485524206658,
+    0.025871039357736415,
+    -0.10776058595888105,
+    0.8530428451415907,
+    3.0742058190907926,
+]
 SHIFT = 1.5 * 2.0**52  # added to a double, it rounds to the nearest whole number, which its last bits then are
 SHIFT32, SHIFT32_BITS = 1.5 * 2.0**23, 0x4B400000  # the same of float32
 ONE, TWO_52, HALF_RANGE = 0x3FF0 << 48, 0x4330 << 48, 0x3FE6A09E667F3BCD  # the bits of 1, 2 ** 52 and sqrt(1/2)
@@ -228,3 +258,24 @@ def log1p(w: Statements, x: Value) -> Value:
     part = _log_of(w, m, w.select(near, d, w.op("fsub", m, w.number(1.0, m))))
     result = _narrow(w, _ends(w, y, w.fma(e, w.number(LN2, d), part)))
     return w.select(w.compare("fcmp oeq", x, w.number(0.0, x)), x, result)
+
+
+def erfinv(w: Statements, x: Value) -> Value:
+    """By polynomials in the logarithm of 1 - x * x, as M. Giles, "Approximating the erfinv function", 2010."""
+    d = _wide(w, x)
+    one = w.number(1.0, d)
+    y = w.op("fmul", w.op("fsub", one, d), w.op("fadd", one, d))
+    e, m = _log_parts(w, y)
+    t = w.op("fneg", w.fma(e, w.number(LN2, d), _log_of(w, m, w.op("fsub", m, one))))
+    near = _between(w, t, 0.0, ERFINV_FROM, ERFINV_NEAR)
+    far = _between(w, t, ERFINV_FROM, ERFINV_END, ERFINV_FAR)
+    result = w.op("fmul", d, w.select(w.compare("fcmp olt", t, w.number(ERFINV_FROM, t)), near, far))
+    size = w.call("fabs", d)
+    result = w.select(w.compare("fcmp oeq", size, one), w.call("copysign", w.number(math.inf, d), d), result)
+    return _narrow(w, w.select(w.compare("fcmp ugt", size, one), w.number(math.nan, d), result))
+
+
+def _between(w: Statements, t: Value, low: float, high: float, coefficients: list[float]) -> Value:
+    """A polynomial in v, which goes from -1 to 1 where t goes from low to high."""
+    v = w.fma(t, w.number(2.0 / (high - low), t), w.number(-(low + high) / (high - low), t))
+    return w.polynomial(v, coefficients)

@@ -116,6 +116,18 @@ def _not(w: Statements, dtype: DType, values: list[Value]) -> Value:
     return w.op("xor", x, literal(True, "i1") if dtype is bool_ else w.number(-1, x))
 
 
+def _shift_right(w: Statements, dtype: DType, values: list[Value]) -> Value:
+    x, by = values
+    if dtype.is_signed:  # beyond the width the sign is left; as an unsigned number a negative width is beyond it
+        return w.op("ashr", x, w.call("umin", by, w.number(dtype.bits - 1, by)))
+    return w.select(w.compare("icmp ult", by, w.number(dtype.bits, by)), w.op("lshr", x, by), w.number(0, x))
+
+
+def _shift_left(w: Statements, dtype: DType, values: list[Value]) -> Value:
+    x, by = values
+    return w.select(w.compare("icmp ult", by, w.number(dtype.bits, by)), w.op("shl", x, by), w.number(0, x))
+
+
 def _where(w: Statements, dtype: DType, values: list[Value]) -> Value:
     return w.select(*values)
 
@@ -160,12 +172,15 @@ OF_SINGLE: dict[type[Primitive], Rule] = {
     e.Tanh: _of_one(functions.tanh),
     e.Sigmoid: _of_one(functions.sigmoid),
     e.Erf: _of_one(functions.erf),
+    e.Erfinv: _of_one(functions.erfinv),
 }
 OF_BITS: dict[type[Primitive], Rule] = {
     e.And: _by_category("", "and", "and"),
     e.Or: _by_category("", "or", "or"),
     e.Xor: _by_category("", "xor", "xor"),
     e.Not: _not,
+    e.ShiftLeft: _shift_left,
+    e.ShiftRight: _shift_right,
 }
 
 
