@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from helpers import assert_same_bits
 from shadergrad.compile.native import scatter
 from shadergrad.errors import PositionError
 from shadergrad.primitives.indexing import ScatterAdd
-from shadergrad.runtime import llvm, native_operations
+from shadergrad.runtime import cpu, llvm, native_operations
 from shadergrad.runtime.native_operations import operation_of
 from shadergrad.runtime.threads import pool
 
@@ -105,3 +106,27 @@ def test_the_gradient_of_an_embedding_is_the_interpreters() -> None:
     np.add.at(expected, indices, upstream)
     assert w.grad is not None
     assert_same_bits(w.grad.numpy(), expected)
+
+
+@pytest.mark.parametrize("kind", ["an output", "read by a kernel"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_sums_in_reused_memory_begin_at_zero(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program's result lies where another run, or another array of this one, has left its own; int8 is NumPy's."""
+    for name in ("COMES_AGAIN", "LITTLE_COMES_AGAIN", "LONG_COMES_AGAIN"):
+        monkeypatch.setattr(cpu, name, 1)
+    monkeypatch.setattr(cpu, "config", replace(cpu.config, cpu="native"))
+    target = sg.zeros(64, 24, dtype=getattr(sg, dtype))
+
+    @sg.compile
+    def step(x: sg.Tensor, at: sg.Tensor) -> sg.Tensor:
+        rows = target.index_add(0, at, x)
+        return rows if kind == "an output" else (rows * 2 + 1).reshape(-1)
+
+    rng = np.random.default_rng(11)
+    for _ in range(3):
+        x = rng.integers(-3, 4, (40, 24)).astype(dtype)
+        at = rng.integers(0, 64, 40)
+        expected = np.zeros((64, 24), dtype)
+        np.add.at(expected, at, x)
+        found = step(sg.tensor(x), sg.tensor(at)).numpy()
+        assert_same_bits(found, expected if kind == "an output" else (expected * 2 + 1).reshape(-1).astype(dtype))

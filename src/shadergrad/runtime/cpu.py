@@ -23,7 +23,7 @@ from ..dtypes import DType
 from ..errors import OutOfMemoryError
 from ..explanation import merged
 from ..graph.capture import Capture
-from ..graph.primitive import WITHOUT_TENSORS, Primitive, from_data
+from ..graph.primitive import REGISTRY, WITHOUT_TENSORS, Primitive, from_data
 from ..plan import Kernel, Plan, count
 from ..system import interrupts
 from ..system.optional_packages import require
@@ -41,6 +41,7 @@ MANY, LARGE = 48, 1 << 14  # operations, or elements of an array, that are no li
 LONG_COMES_AGAIN = (
     16  # the same for a long program of small arrays: the runs before take NumPy as long as it takes to compile
 )
+OPERATION, KERNEL = 1 << 15, 20 << 15  # elements that NumPy computes while an operation, and a kernel, is compiled
 LONG = 2000  # operations on small arrays from which on a program is long, as of a sampler's unrolled loop, which often runs once
 
 Step = tuple[Any, Rows, Rows, list[int]]  # an operation, and the rows that nothing reads afterwards
@@ -167,7 +168,8 @@ class CpuProgram(Program):
 
 class NativeProgram(CpuProgram):
     """A plan that is interpreted at first, and compiled at its second run (a small one at its 32nd, a long one of small arrays at its 16th),
-    because most graphs of a script's first seconds do not recur. Operations without a native kernel are interpreted.
+    because most graphs of a script's first seconds do not recur. One that NumPy runs in more time than it takes to compile is compiled at once.
+    Operations without a native kernel are interpreted.
     """
 
     def __init__(self, device: CpuDevice, plan: Plan) -> None:
@@ -249,10 +251,21 @@ class NativeProgram(CpuProgram):
 
 def _compiled_in(plan: Plan) -> int:
     """The run in which a program is compiled."""
+    if _is_large(plan):
+        return 1
     if _is_long(plan):
         return LONG_COMES_AGAIN
     little = len(plan.dispatches) < MANY and all(spec.size < LARGE for spec in plan.buffers)
     return LITTLE_COMES_AGAIN if little else COMES_AGAIN
+
+
+def _is_large(plan: Plan) -> bool:
+    """Whether a run in NumPy takes longer than compilation, which emits kernels of one kind and size once."""
+    computes = [REGISTRY[k.primitive].kind not in ("view", "source") for k in plan.kernels]
+    results = [(d.kernel, plan.buffers[d.buffers[-1]]) for d in plan.dispatches if computes[d.kernel]]
+    kinds = {(kernel, spec.shape) for kernel, spec in results}
+    compiled = OPERATION * len(plan.dispatches) + KERNEL * len(kinds)
+    return sum(spec.size for _, spec in results) > compiled
 
 
 def _is_long(plan: Plan) -> bool:
@@ -267,7 +280,7 @@ def native_kernels(plan: Plan) -> str:
     steps = steps_of(plan, llvm.code().tile)
     if steps is None:
         return "none fused: an array has no elements, nothing is computed, or other processes are waited for in between"
-    return f"fused to {told_of(steps)} where they come again"
+    return f"fused to {told_of(steps)}{'' if _is_large(plan) else ' where they come again'}"
 
 
 def told_of(steps: Steps) -> str:

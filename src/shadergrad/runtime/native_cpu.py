@@ -26,12 +26,13 @@ from ..compile.native.regions import Hosted
 from ..compile.native.slots import ALIGNMENT
 from ..graph.primitive import Primitive
 from ..primitives.dot import Dot
+from ..primitives.indexing import ScatterAdd
 from ..primitives.window import Conv
 from ..system import heap
 from . import blas, llvm, native_convolution, products, timing
 from .device import Storage
 from .joined import joined_in_place, places_of
-from .native_operations import laid, operation_of
+from .native_operations import laid, operation_of, scatter_into
 from .overwritten import is_free, overwriting_steps, written_late
 from .ready_panels import Products, packed_once
 from .threads import Kernels, pool
@@ -342,6 +343,8 @@ class Native:
             a, b = (operands[number] for number in given)
             if is_product(step.hosted):
                 products.multiply(a, b, arrays[row])
+            elif isinstance(step.hosted.of, ScatterAdd):
+                scatter_into(step.hosted.of, a, b, arrays[row])
             elif not native_convolution.convolve(step.hosted.of, a, b, arrays[row]):  # type: ignore[arg-type]
                 arrays[row][...] = step.hosted.of.numpy(a, b)
             return
@@ -355,7 +358,7 @@ class Native:
 
 
 def _in_slots(steps: Steps) -> Collection[int]:
-    """Rows in shared memory: what kernels, products and convolutions write, besides outputs."""
+    """Rows in shared memory: what kernels, products, convolutions and scattered sums write, besides outputs."""
     outputs = {*steps.outputs}
     written = [r for s in steps.steps if s.hosted is None or is_written_in_place(s.hosted) for r in s.writes]
     return {r: None for r in written if r not in outputs}.keys()
@@ -368,4 +371,4 @@ def is_product(hosted: Hosted) -> bool:
 
 def is_written_in_place(hosted: Hosted) -> bool:
     """Whether the operation writes its result to memory that it is given."""
-    return is_product(hosted) or isinstance(hosted.of, Conv)
+    return is_product(hosted) or isinstance(hosted.of, Conv | ScatterAdd)

@@ -245,25 +245,50 @@ class _ScatterAdd(Operation):
 
     def numpy(self, *arrays: Any) -> Any:
         positions, source = arrays
-        served = source.dtype.name in scatter.TYPES and positions.dtype.name in scatter.POSITIONS
-        if not served or source.size <= FEW_SCATTERED:
-            return super().numpy(positions, source)
         axis, size = self.of.axis, self.of.size  # type: ignore[attr-defined]
-        shape, length = source.shape, source.shape[axis]
-        outer, columns = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-        shared = columns > 1 and all(
-            n == 1 or s == 0 for n, s in zip(shape[axis + 1 :], positions.strides[axis + 1 :], strict=True)
-        )
-        if shared:
-            positions = positions[(..., *(0 for _ in shape[axis + 1 :]))]
-        check_range(IN_SCATTER, positions, size)
-        positions, source = np.asarray(positions, order="C"), np.asarray(source, order="C")
-        out = np.zeros((*shape[:axis], size, *shape[axis + 1 :]), source.dtype)
-        text = scatter.scatter_text(source.dtype.name, positions.dtype.name, shared)
-        units = outer * -(-columns // scatter.LANES)
-        arrays = (positions, source, out, np.array([length, columns, size], np.int64))
-        _run(llvm.function(text), arrays, units, max(1, FEWEST // (length * min(columns, scatter.LANES))))
+        if not _serves_scatter(positions, source):
+            return super().numpy(positions, source)
+        positions = _checked_positions(self.of, positions, source)
+        out = np.zeros((*source.shape[:axis], size, *source.shape[axis + 1 :]), source.dtype)
+        _scatter(self.of, positions, source, out)
         return out
+
+
+def scatter_into(of: Any, positions: np.ndarray, source: np.ndarray, out: np.ndarray) -> None:
+    """Write the scattered sums to an array. Raises PositionError before it writes."""
+    if not _serves_scatter(positions, source) or out.dtype != source.dtype:
+        out[...] = of.numpy(positions, source)
+        return
+    positions = _checked_positions(of, positions, source)
+    out.fill(0)
+    _scatter(of, positions, source, out)
+
+
+def _serves_scatter(positions: np.ndarray, source: np.ndarray) -> bool:
+    served = source.dtype.name in scatter.TYPES and positions.dtype.name in scatter.POSITIONS
+    return served and source.size > FEW_SCATTERED
+
+
+def _checked_positions(of: Any, positions: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Positions within the result; one for a row of columns where all are the same."""
+    behind = source.shape[of.axis + 1 :]
+    same = all(n == 1 or s == 0 for n, s in zip(behind, positions.strides[of.axis + 1 :], strict=True))
+    if math.prod(behind) > 1 and same:
+        positions = positions[(..., *(0 for _ in behind))]
+    check_range(IN_SCATTER, positions, of.size)
+    return positions
+
+
+def _scatter(of: Any, positions: np.ndarray, source: np.ndarray, out: np.ndarray) -> None:
+    """Add to zeros. positions: as checked."""
+    axis, shape = of.axis, source.shape
+    length, outer, columns = shape[axis], math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    shared = columns > 1 and positions.ndim == axis + 1
+    positions, source = np.asarray(positions, order="C"), np.asarray(source, order="C")
+    text = scatter.scatter_text(source.dtype.name, positions.dtype.name, shared)
+    units = outer * -(-columns // scatter.LANES)
+    arrays = (positions, source, out, np.array([length, columns, of.size], np.int64))
+    _run(llvm.function(text), arrays, units, max(1, FEWEST // (length * min(columns, scatter.LANES))))
 
 
 # -- what is composed
