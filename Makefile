@@ -35,7 +35,7 @@ test: style types adapter  ## lint and types, then every test on cpu and webgpu
 test-portable: adapter  ## the tests on webgpu within the limits that every browser and phone grants
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and not slow and not experiment"
 
-test-slow: adapter  ## the tests that take more than 1.5 s of processor time
+test-slow: adapter  ## the tests that take more than 0.7 s of processor time, and those much alike
 	$(PYTEST) -m "slow and not experiment"
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow and not experiment" --ignore tests/device/test_programs_people_know.py
 

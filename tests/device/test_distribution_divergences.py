@@ -75,7 +75,7 @@ WEBGPU = [("Normal", "Normal"), ("Gamma", "Gamma"), ("Beta", "Normal"), ("Catego
 
 
 @pytest.mark.parametrize("names", WEBGPU, ids=["-".join(n) for n in WEBGPU])
-def test_webgpu_gives_what_the_cpu_gives(names: tuple[str, str], webgpu: str) -> None:
+def test_divergences_on_webgpu_are_those_of_the_cpu(names: tuple[str, str], webgpu: str) -> None:
     assert_as_the_cpu(pair(names), webgpu, 64)
 
 

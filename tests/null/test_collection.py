@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import slow_tests
+from slow_tests import is_in_share
+
 ROOT = Path(__file__).parents[2]
 
 PROBE = '''
@@ -113,7 +116,7 @@ def test_names_and_data_of_tests_are_the_same_in_every_process(tmp_path: Path) -
 def test_each_name_in_a_table_of_slow_tests_is_that_of_a_test() -> None:
     """One that was renamed would run each time again, and nobody would know why that takes so long."""
     tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
-    named = re.findall(r'^    "(test_\w+)"', (ROOT / "tests" / "conftest.py").read_text(), re.M)
+    named = re.findall(r'^    "(test_\w+)"', (ROOT / "tests" / "slow_tests.py").read_text(), re.M)
     assert named
     assert [name for name in named if f"def {name}(" not in tests] == []
 
@@ -126,7 +129,41 @@ def test_no_two_files_have_the_same_module_name() -> None:
 
 
 def test_every_test_is_in_one_share() -> None:
-    """Of the shares of which continuous integration takes one, and a share that is none is refused."""
+    """Of the shares of which continuous integration takes one."""
+    tests = [f"tests/null/test_{k}.py::test_{k}" for k in range(1000)]
+    shares = [[t for t in tests if is_in_share(t, f"{k}/6")] for k in range(6)]
+    assert sorted(t for share in shares for t in share) == sorted(tests)
+    assert all(100 < len(share) < 250 for share in shares)
+    for none in ("2/2", "1", "a/3", "-1/3"):
+        with pytest.raises(pytest.UsageError, match=f"--share {none} names none"):
+            is_in_share(tests[0], none)
+
+
+def test_of_many_alike_a_part_runs_each_time_and_all_that_a_fault_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_tests, "THINNED", {"test_a": 3})
+    monkeypatch.setattr(slow_tests, "THINNED_ON_WEBGPU", {"test_a": 5})
+    monkeypatch.setattr(slow_tests, "THINNED_BY_OPERATION", {"test_b": 4})
+    monkeypatch.setattr(slow_tests, "SLOW_ON_WEBGPU", {"test_c"})
+    monkeypatch.setattr(slow_tests, "NAMED_BY_FAULTS", ("test_a[4",))
+
+    def quick(name: str, on_webgpu: bool, size: int = 12, operation: str = "") -> list[int]:
+        family = ("tests/test_x.py", name, on_webgpu, operation)
+        return [k for k in range(size) if not slow_tests.is_slow(f"{name}[{k}]", family, k, size)]
+
+    assert quick("test_a", on_webgpu=False) == [0, 3, 4, 6, 9]
+    assert quick("test_a", on_webgpu=True) == [0, 4, 5, 10]
+    assert quick("test_c", on_webgpu=True) == []
+    assert quick("test_c", on_webgpu=False) == list(range(12))
+    firsts = [
+        quick("test_b", True, operation=name) for name in ("exp", "log", "sin", "add", "mul", "sum", "cat", "pow")
+    ]
+    assert {len(places) for places in firsts} == {3}
+    assert len({tuple(places) for places in firsts}) > 1
+    assert all(len(quick("test_b", True, 2, name)) == 1 for name in ("exp", "log", "sin", "add"))
+
+
+@pytest.mark.slow
+def test_a_share_is_asked_for_by_an_option() -> None:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", __file__, "--share"]
     runs = [
         subprocess.Popen([*command, share], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -54,10 +54,9 @@ def test_a_training_saves_and_leaves(tmp_path: Path, number: int) -> None:
     assert load_checkpoint(tmp_path)[1]["position"]["epoch"] == reached + 1
 
 
+@pytest.mark.slow
 @posix
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM], ids=lambda number: number.name
-)
+@either_signal
 def test_a_training_of_an_automaton_saves_and_leaves(tmp_path: Path, number: int) -> None:
     """It is stopped long before its first checkpoint in the course of things."""
     child = begun(tmp_path, "metrics.jsonl", "train", "checkerboard", "--steps", "1000000")

@@ -24,7 +24,7 @@ DRAWN = {
 HALVES = (torch.bfloat16, torch.float16)
 DTYPES = (torch.float32, torch.int64, torch.int32, torch.bool, torch.complex64)
 # How much of a database each run takes, the rest with the slow tests: on webgpu, where kernels take long to compile, less.
-SHARES = {"cpu": 10, "webgpu": 20}
+SHARES = {"cpu": 10, "webgpu": 60}
 in_shares = pytest.mark.parametrize(
     ("device", "share"),
     [

@@ -1,6 +1,6 @@
 """Every operator in PyTorch's own database gives on the device what it gives on PyTorch's cpu, or is in a table with the reason.
 
-Nothing may fall to the host. A tenth of the entries runs each time, on webgpu a twentieth, the rest with the slow tests.
+Nothing may fall to the host. A tenth of the entries runs each time, on webgpu a sixtieth, the rest with the slow tests.
 """
 
 from __future__ import annotations

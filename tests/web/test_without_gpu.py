@@ -257,6 +257,7 @@ def test_a_page_whose_step_javascript_cannot_say_tells_both_reasons(visit: Any, 
     assert re.search(r"cannot train on the CPU either: .*Digamma.* cannot be written in JavaScript yet", said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["checkerboard", "lizard"])
 def test_an_automaton_trains_on_the_pages_cpu_as_on_the_cpu_device(visit: Any, tmp_path: Path, name: str) -> None:
     """Its own kernels have JavaScript, too: periodic and with zeros around, with and without masks, the soft and the hard rule."""
