@@ -13,7 +13,8 @@ export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 # a thread a worker: more would only take turns
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(if $(SHARE),--share $(SHARE))
+# a worker takes neighbours, which share what a module sets up; who is done takes from the other's
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(if $(SHARE),--share $(SHARE))
 TRAININGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/trainings.py
 PROGRAMS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/programs.py
 # another processor's BLAS and NumPy (whose releases name its features differently), two threads, another order, the cpu device's reference
@@ -62,7 +63,7 @@ check: $(VENV)/.stamp-dev  ## lint, types of src, and the tests that need no dev
 	@$(MAKE) --no-print-directory --jobs=3 style source-types null
 
 null: $(VENV)/.stamp-dev
-	$(PYTEST) --dist worksteal tests/golden tests/null  # the longest first
+	$(PYTEST) tests/golden tests/null  # the longest first
 
 lint: style source-types  ## ruff, the formatter, pyright over src: changes nothing, installs no PyTorch
 

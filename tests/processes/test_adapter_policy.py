@@ -18,11 +18,13 @@ def test_b(webgpu): pass
 
 
 def run_suite(folder: Path, require: str, within: str = ".") -> subprocess.CompletedProcess[str]:
-    shutil.copy(Path(__file__).parents[1] / "conftest.py", folder)
+    tests = Path(__file__).parents[1]
+    shutil.copy(tests / "conftest.py", folder)
     (folder / within).mkdir(parents=True, exist_ok=True)
     (folder / within / "test_suite.py").write_text(SUITE)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = webgpu\n")
-    environment = {**os.environ, "SHADERGRAD_REQUIRE_WEBGPU": require}
+    paths = [str(tests), str(tests.parent / "scripts"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "SHADERGRAD_REQUIRE_WEBGPU": require, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
