@@ -43,6 +43,10 @@ def perceptron(device: str) -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 8, device=device), nn.Tanh(), nn.Linear(8, 3, device=device))
 
 
+# Uncompiled steps: the first has no state, and the cpu interprets a long graph the first time that it comes.
+BEFORE_ALL_IS_COMPILED = {"cpu": 3, "webgpu": 2}
+
+
 def training(device: str, make_optimizer: Callable[[Any], Any]) -> tuple[nn.Sequential, Any, Callable[..., sg.Tensor]]:
     model = perceptron(device)
     optimizer = make_optimizer(model.parameters())
@@ -325,13 +329,12 @@ def test_the_second_step_compiles_nothing(device: str) -> None:
     assert step.captures == 1
 
 
-def test_the_second_uncompiled_step_compiles_nothing_either(device: str) -> None:
-    programs.clear()  # of other tests' steps, whose numbers differ in other places
+def test_later_uncompiled_steps_compile_nothing_either(device: str) -> None:
     _, _, step = training(device, lambda p: optim.AdamW(p, lr=1e-2))
     data = batches(device)
-    step(*data[0]).item()
-    step(*data[1]).item()
-    for x, labels in data[2:]:
+    for x, labels in data[: BEFORE_ALL_IS_COMPILED[device]]:
+        step(x, labels).item()
+    for x, labels in data[BEFORE_ALL_IS_COMPILED[device] :]:
         assert_compiles_nothing(lambda x=x, labels=labels: step(x, labels).item())
 
 
@@ -380,7 +383,6 @@ def test_another_dtype_is_captured_anew(device: str) -> None:
 
 
 def test_changing_the_learning_rate_compiles_nothing(device: str) -> None:
-    programs.clear()  # of other tests' steps, whose numbers differ in other places
     losses = {}
     for compiled in (False, True):
         _, optimizer, function = training(device, lambda p: optim.SGD(p, lr=0.5, momentum=0.9))
@@ -390,7 +392,7 @@ def test_changing_the_learning_rate_compiles_nothing(device: str) -> None:
             optimizer.param_groups[0]["lr"] = 0.5 / (k + 1)
             before = programs.compiled
             values.append(step(x, labels).item())
-            assert k < 2 or programs.compiled == before
+            assert k < BEFORE_ALL_IS_COMPILED[device] or programs.compiled == before
         losses[compiled] = values
     assert_close(losses[True], losses[False], 1e-5, 1e-6)
 
