@@ -246,6 +246,7 @@ def test_files_and_copies_keep_the_dtype(tmp_path: Path, device: str, name: str)
 
 @pytest.mark.parametrize("name", HALVES)
 def test_a_module_is_cast_and_trains(device: str, name: str) -> None:
+    sg.manual_seed(0)
     model = sg.nn.Sequential(sg.nn.Linear(5, 9), sg.nn.LayerNorm(9), sg.nn.GELU(), sg.nn.Linear(9, 3)).to(device)
     model = model.half() if name == "float16" else model.bfloat16()
     assert {p.dtype.name for p in model.parameters()} == {name}
