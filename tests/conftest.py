@@ -68,6 +68,16 @@ def nothing_pending() -> None:
     failures()
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Each test draws the same random numbers, whichever tests came before it in its process."""
+    import shadergrad as sg
+
+    sg.manual_seed(0)
+    if hasattr(torch := sys.modules.get("torch"), "default_generator"):
+        torch.default_generator.manual_seed(0)  # type: ignore[union-attr]
+
+
 def settings_of_the_process() -> dict[str, object]:
     """What a test may set for those after it, in this library and in PyTorch, where that is loaded."""
     import shadergrad as sg

@@ -2,7 +2,7 @@
 
 `make test` leaves the slow ones out, `make test-slow` runs them, and `.ci/run` runs the sixth of them that a commit names.
 A test that is slow by itself has the mark beside it; here are those of which some cases are quick, by the names of their functions.
-A case that a planted fault names (scripts/faults) runs each time, whatever the table of its family says: it is known to find something.
+Of a thinned family, a case that a planted fault names (scripts/faults) runs each time: it is known to find something.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ TANH_NEAR = [  # of tanh(a) / a - 1 in a * a below TANH_FROM
     -0.33333197236061096,
     0.0,
 ]
-ERFINV_FROM, ERFINV_END = 5.0, 16.0  # -log(1 - x * x), which is 15.9 for the largest float32 below 1
-ERFINV_NEAR = [  # of erfinv(x) / x in v from -1 to 1, which is this logarithm between 0 and the first: 5e-10
+ERFINV_FROM, ERFINV_END = 5.0, 16.0  # of the logarithm -log(1 - x * x), which is 15.9 for the largest float32 below 1
+ERFINV_NEAR = [  # of erfinv(x) / x in v, from -1 to 1 where the logarithm is between 0 and ERFINV_FROM: 5e-10
     2.943652816611575e-06,
     4.139543591463735e-06,
     -4.143432962185519e-05,
@@ -80,7 +80,7 @@ ERFINV_NEAR = [  # of erfinv(x) / x in v from -1 to 1, which is this logarithm b
     0.6166006918714643,
     1.5014093517481772,
 ]
-ERFINV_FAR = [  # between the first and the end: 1.3e-9
+ERFINV_FAR = [  # the same between ERFINV_FROM and ERFINV_END: 1.3e-9
     -7.287554966108927e-06,
     -3.803929749190331e-06,
     7.55310392125342e-05,
