@@ -45,11 +45,12 @@ def cases(device: str) -> list[tuple[Any, Any]]:
 
     found = []
     for info in optim_db:
-        if info.optim_cls.__name__ in LEFT_OUT or (info.optim_cls is torch.optim.LBFGS and device != "cpu"):
+        kind: Any = info.optim_cls
+        if kind.__name__ in LEFT_OUT or (kind is torch.optim.LBFGS and device != "cpu"):
             continue
         names = inspect.signature(info.optim_inputs_func).parameters
         given = info.optim_inputs_func(**({"device": "cpu"} if "device" in names else {}))
-        found += [(info.optim_cls, case) for case in given]
+        found += [(kind, case) for case in given]
     return found
 
 
