@@ -177,6 +177,57 @@ def test_products_that_share_a_dispatch_and_load_otherwise(units: str) -> None:
         assert_near(y, a @ b, np.abs(a) @ np.abs(b))
 
 
+@pytest.mark.parametrize("words", [51, 53, 36], ids=str)
+def test_rows_that_eight_does_not_divide(words: int, units: str) -> None:
+    """Of logits and of their slopes, which are computed, and of the weight: all loads are of 16 bytes, and the padding changes no sum. All logits
+    are far below zero, so that what is computed of a padding of zeros is infinite.
+    """
+    x, w = np.abs(drawn(40, 24)) + 1, -np.abs(drawn(words, 24)).astype(np.float32) - 1
+
+    def sums(x: Any, w: Any) -> tuple[Any, ...]:
+        half = w.to(x.dtype)
+        logits = (x @ half.T).float()
+        most = logits.amax(1, keepdim=True)
+        weights = (logits - most).exp()
+        slopes = (weights / weights.sum(1, keepdim=True)).to(x.dtype)
+        return slopes @ half, slopes.T @ x, most, weights.sum(0)
+
+    step = sg.compile(sums)
+    found = step(*(sg.tensor(a, device=units) for a in (x, w)))
+    dots = [k for k in step.plan.kernels if k.archetype == "dot"]
+    assert len(step.plan.dispatches) < 9
+    assert all(" units " in k.choice and "loads of 8 and 8" in k.choice for k in dots)
+    assert not any("atomic" in k.source for k in step.plan.kernels)
+    exact = sums(*(sg.tensor(a.astype(np.float16).astype(np.float64), device="cpu") for a in (x, w)))
+    for y, right in zip(found, exact, strict=True):  # logits of some -50 are rounded to 2^-6
+        assert_close(y.float().numpy(), right.numpy(), rtol=2.0**-5, atol=2.0**-7)
+
+
+def test_losses_of_rows_that_eight_does_not_divide(units: str) -> None:
+    """Under autocast, with both gradients: as in float64, and as of classes that eight divides."""
+    x, w, y = drawn(40, 24).astype(np.float32), drawn(50, 24).astype(np.float32), rng.integers(0, 50, 40)
+
+    def loss_and_slopes(x: Any, w: Any, y: Any) -> tuple[Any, ...]:
+        with sg.autocast("webgpu", dtype=sg.float16):
+            loss = sg.nn.functional.cross_entropy(sg.nn.functional.linear(x, w), y)
+        return loss, *sg.autograd.grad(loss * 1024, (x, w))
+
+    step = sg.compile(loss_and_slopes)
+    y = y.astype(np.int32)
+    given = [sg.tensor(a, device=units, requires_grad=a is not y) for a in (x, w, y)]
+    found = step(*given)
+    dots = [k for k in step.plan.kernels if k.archetype == "dot"]
+    assert all(" units " in k.choice and "loads of 8 and 8" in k.choice for k in dots)
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    logits = x @ w.T
+    weights = np.exp(logits - logits.max(1, keepdims=True))
+    weights /= weights.sum(1, keepdims=True)
+    slopes = 1024 / 40 * (weights - np.eye(50)[y])
+    right = -np.log(weights[np.arange(40), y]).mean(), slopes @ w, slopes.T @ x
+    for a, b in zip(found, right, strict=True):
+        assert_close(a.detach().float().numpy(), b.astype(np.float32), rtol=2.0**-6, atol=2.0**-6 * np.abs(b).max())
+
+
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("sizes", [(40, 64, 96), (33, 36, 72)], ids=str)
 def test_quantised_weights_are_rounded_to_halves_on_their_way_into_tiles(

@@ -21,7 +21,7 @@ from shadergrad.compile.rewrite import Rewriter
 from shadergrad.dtypes import float16
 from shadergrad.graph.capture import Capture
 from shadergrad.graph.node import make, topological
-from shadergrad.plan import Kernel
+from shadergrad.plan import Kernel, Plan
 from shadergrad.primitives.window import Conv
 from shadergrad.target import PORTABLE, ROWS, Matrices, Target
 from shadergrad.tensor import flush
@@ -167,6 +167,51 @@ def test_weights_are_cast_once_for_all_products() -> None:
     assert not any(
         "sg_words_float16(v" in k.source.partition("workgroupBarrier")[2].partition("Multiply")[0] for k in kernels
     )
+
+
+def step_of_words(words: int) -> Plan:
+    """The forward and backward pass of a layer with logits for so many words."""
+    flush(views=True)
+    w = sg.tensor(np.ones((words, 256), np.float32), requires_grad=True)
+    x = half(512, 256).requires_grad_()
+    with sg.autocast("cpu", dtype=sg.float16):
+        loss = sg.nn.functional.cross_entropy(sg.nn.functional.linear(x, w), sg.tensor(np.zeros(512, np.int32)))
+    found = [loss, *sg.autograd.grad(loss, (x, w))]
+    return compile_graph(Capture([t._node for t in found]).graph(), replace(SERVER, converts_halves=True))[0]
+
+
+@pytest.mark.parametrize("words", [1001, 1004, 1007])
+def test_rows_that_eight_does_not_divide_are_padded_where_they_are_computed(words: int) -> None:
+    """Without a dispatch more: logits, their slopes, and the halves of the weight."""
+    plan, whole = step_of_words(words), step_of_words(1008)
+    assert [plan.kernels[d.kernel].name for d in plan.dispatches] == [
+        whole.kernels[d.kernel].name for d in whole.dispatches
+    ]
+    dots = [k for k in plan.kernels if k.archetype == "dot"]
+    assert all(on_units(k) and "loads of 8 and 8" in k.choice for k in dots)
+    of_rows = [d for d in plan.dispatches if any(plan.buffers[row].shape == (512, 1008) for row in d.buffers)]
+    assert len(of_rows) == 5
+    assert not any("atomic" in plan.kernels[d.kernel].source for d in of_rows)
+    assert sum(k.nbytes for k in plan.kernels) <= sum(k.nbytes for k in whole.kernels)
+    assert not FrontEnd().refused(k.source for k in plan.kernels)
+
+
+def test_rows_are_not_padded_for_other_targets() -> None:
+    flush(views=True)
+    x = (half(64, 64) @ half(64, 51)).relu()
+    y = x @ half(51, 64)
+    for target in (PORTABLE, replace(SERVER, f16=False)):
+        plan = compile_graph(Capture([y._node]).graph(), target)[0]
+        assert not any(spec.shape[-1:] == (56,) for spec in plan.buffers)
+
+
+def test_results_are_not_padded() -> None:
+    """A value that is given back keeps its rows, though a product reads it."""
+    flush(views=True)
+    x = (half(512, 256) @ half(256, 1001)).relu()
+    y = x @ sg.tensor(np.ones((1001, 256), np.float32)).to(sg.float16)
+    plan = compile_graph(Capture([x._node, y._node]).graph(), SERVER)[0]
+    assert not any(1008 in spec.shape for spec in plan.buffers)
 
 
 def test_conversions_by_the_device_are_valid() -> None:

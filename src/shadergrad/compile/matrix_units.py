@@ -150,17 +150,26 @@ def buffer_behind(cast: Node, is_buffer: IsBuffer) -> Node | None:
 
 
 def _layout(operand: Node, free: int, k: int, index: IndexOf, is_buffer: IsBuffer) -> tuple[Layout, int]:
-    """The axis along which an operand is loaded, and the elements per load."""
+    """The axis along which an operand is loaded, and the elements per load. Along the free axis the last load may reach past the end, into the
+    padding of a row (odd_rows.py): what is multiplied with it is not stored. Along k it must not.
+    """
     for width in (OCTET, LANES):
         if divides(width, k):
             place = variable("q", k // width) * width + lane_variable()
             if reads_quads(operand, index(variable("f", free), place), is_buffer, width):
                 return "along k", width
-        if divides(width, free):
-            place = variable("q", free // width) * width + lane_variable()
+        if divides(width, free) or _has_padding(operand, width, is_buffer):
+            place = variable("q", -(-free // width)) * width + lane_variable()
             if reads_quads(operand, index(place, variable("k", k)), is_buffer, width):
                 return "along free", width
     return "scalars along k", 1
+
+
+def _has_padding(operand: Node, width: int, is_buffer: IsBuffer) -> bool:
+    """Whether a load of so many halves that begins within an operand stays within its buffer, if it begins at a multiple of `width`."""
+    half = half_behind(operand, is_buffer)
+    buffer = None if half is None else buffer_behind(half, is_buffer)
+    return buffer is not None and divides(width, buffer.size)
 
 
 def _best(

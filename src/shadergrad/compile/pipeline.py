@@ -24,7 +24,7 @@ from ..plan import BufferSpec, Dispatch, Kernel, Plan, count
 from ..primitives.elementwise import Cast
 from ..system.gc_pause import collector_waits
 from ..target import Target
-from . import comparisons, convolution, convolution_on_units, lower, order, simplify
+from . import comparisons, convolution, convolution_on_units, lower, odd_rows, order, simplify
 from .assemble import assemble
 from .fuse import Fuser
 from .rewrite import Rewriter
@@ -63,6 +63,8 @@ def _compiled(graph: Graph, target: Target, begin: Begin) -> tuple[Plan, list[in
     rules = simplify.RULES + checks + convolution_on_units.RULES + convolution.RULES + lower.RULES
     rewriter = Rewriter(rules, graph.device, target)
     new = rewriter.rewrite([*graph.outputs, *graph.keep], graph.nodes)
+    longer = odd_rows.with_padding(rewriter, [new[id(n)] for n in (*graph.outputs, *graph.keep)])
+    new = {key: longer.get(id(node), node) for key, node in new.items()}
     outputs = _separate([new[id(o)] for o in graph.outputs], rewriter.places)
     if verify.enabled or target.checked:
         verify.verify([*graph.outputs, *graph.keep], "captured")

@@ -63,6 +63,10 @@ class Rewriter(Builder):
     def source(self, primitive: Primitive, device: str) -> Node:
         return self.make(primitive)
 
+    def stand_for(self, node: Node) -> None:
+        """Nodes made from now on have the place of an earlier one."""
+        self._place = self.places.get(id(node))
+
     def rewrite(self, outputs: Iterable[Node], old: Iterable[Node] = ()) -> dict[int, Node]:
         """The new node of every old one that `outputs` need, by id of the old. old: them by position, for `places`."""
         new: dict[int, Node] = {}

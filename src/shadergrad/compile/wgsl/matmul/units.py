@@ -132,7 +132,7 @@ class Halves(Operand):
             k = k * width
         else:
             exact = divides(self.tile_free, self.free)
-            free, _ = w.clamped(f"{self.start} / {width} + {fast}", self.free // width, exact, "q")
+            free, _ = w.clamped(f"{self.start} / {width} + {fast}", -(-self.free // width), exact, "q")
             free = free * width
             k, ok = w.clamped(f"k0 + {slow}", w.k, exact_k, "step")
         found = []
