@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -68,6 +69,35 @@ def test_a_tensor_that_all_read_is_bound_once(count: int, dispatches: int) -> No
     plan = plan_of([p * scale for p in parameters], parameters)
     assert len(plan.dispatches) == dispatches
     assert max(len(d.buffers) for d in plan.dispatches) == 8
+
+
+def at_unknown_positions(monkeypatch: pytest.MonkeyPatch, count: int) -> sg.Tensor:
+    """A sum of `count` gathers whose positions are still to be computed, so that kernels report those out of range."""
+    monkeypatch.setattr(positions, "_known_values", lambda node: None)
+    places = [sg.tensor(np.array([k % 3, 1, 2], np.int32)) for k in range(count)]
+    gathered = [full(k, 4).gather(0, p) for k, p in enumerate(places)]
+    return functools.reduce(lambda a, b: a + b, gathered)
+
+
+@pytest.mark.parametrize(("checked", "dispatches"), [(False, 4), (True, 5)])
+def test_only_kernels_that_report_bind_the_fault_buffer(
+    checked: bool, dispatches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four updates are one dispatch, beside one that reports."""
+    new, old = updates(12)
+    target = replace(PORTABLE, checked=checked)
+    plan = plan_of([*new, at_unknown_positions(monkeypatch, 1)], old, target)
+    assert len(plan.dispatches) == dispatches
+    assert all(len(d.buffers) <= 8 for d in plan.dispatches)
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_kernels_that_report_are_within_the_limit(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the fault buffer, and with what shares their dispatch."""
+    others = [full(1, 10 + k) * 2 for k in range(count)]
+    plan = plan_of([at_unknown_positions(monkeypatch, count), *others])
+    assert any(plan.buffers[row].role == "fault" for d in plan.dispatches for row in d.buffers)
+    assert all(len(d.buffers) <= 8 for d in plan.dispatches)
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,7 @@ class Fuser:
         self.target = target
         self.order_of = order_of
         self.kept = {id(n) for n in kept}  # products that someone may ask for later, whatever is fused with them
-        reports = target.checked or any(
-            isinstance(n.primitive, InRange) for n in topological(outputs, lambda n: n.inputs)
-        )
-        self.limit = target.max_storage_buffers - (1 if reports else 0)  # a binding for the fault buffer
+        self.limit = target.max_storage_buffers
         self.buffers = Buffers(outputs, target, self.kept)
         self.order, self.consumers, self.output_ids = (
             self.buffers.order,
@@ -86,6 +83,7 @@ class Fuser:
         self.refused: dict[tuple[int, int], Refusal] = {}  # pairs of groups, by id, that were not merged at last
         self.became: dict[int, Group] = {}  # what a group, by id, was merged into since
         self._reads: dict[int, dict[int, Node]] = {}
+        self._reports: dict[int, bool] = {}
         self._places: dict[tuple[int, Any], dict[tuple[int, Index], Node]] = {}
         self._retired: list[Group] = []  # kept, so that ids stay unique
 
@@ -180,6 +178,7 @@ class Fuser:
         if found is None:
             own = {id(n) for n in group.nodes}
             found = self._reads[id(group)] = {}
+            self._reports[id(group)] = self.target.checked
             seen: set[int] = set()
             stack = [*group.nodes]
             while stack:
@@ -187,14 +186,22 @@ class Fuser:
                 if id(node) in seen:
                     continue
                 seen.add(id(node))
+                if isinstance(node.primitive, InRange) and (id(node) in own or id(node) not in self.stored):
+                    self._reports[id(group)] = True
                 if id(node) not in own and (is_source(node) or id(node) in self.stored):
                     found[id(node)] = node
                 else:
                     stack.extend(node.inputs)
         return found
 
+    def reports(self, group: Group) -> bool:
+        """Whether the kernel of `group` has a binding for the fault buffer."""
+        self.buffers_read(group)
+        return self._reports[id(group)]
+
     def _fits(self, group: Group) -> bool:
-        fits = len(self.buffers_read(group).keys() | {id(n) for n in group.roots}) <= self.limit
+        bound = len(self.buffers_read(group).keys() | {id(n) for n in group.roots})
+        fits = bound + self.reports(group) <= self.limit
         if id(group) not in self.groups:
             del self._reads[id(group)]  # it may be thrown away, and its id used again
         return fits
@@ -202,7 +209,8 @@ class Fuser:
     def _fits_as(self, merged: Group, *parts: Group) -> bool:
         """Whether a group made of others stays within the limits."""
         read = {key for part in parts for key in self.buffers_read(part)}
-        return len(read.difference(map(id, merged.nodes))) + len(merged.roots) <= self.limit
+        bound = len(read.difference(map(id, merged.nodes))) + len(merged.roots)
+        return bound + any(map(self.reports, parts)) <= self.limit
 
     # -- merging
 
@@ -419,9 +427,10 @@ class Fuser:
     def _widest_part(self, group: Group) -> Node | None:
         """An inner node of the group that reads as many buffers as one kernel may."""
         best: tuple[int, Node | None] = (1, None)
+        most = self.limit - self.reports(group)
         for node in self._inner_nodes(group):
             width = len({id(n) for n in self.buffers.recorded(node).reads.values()})
-            if best[0] < width < self.limit:
+            if best[0] < width < most:
                 best = (width, node)
         return best[1]
 

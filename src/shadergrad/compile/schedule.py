@@ -326,7 +326,8 @@ class Schedule:
     def _bucket_of(self, group: Group) -> _Bucket:
         """A set of this group only."""
         writes = {id(self.in_place.get(id(r), r)) for r in group.roots}
-        return _Bucket([group], set(self.fuser.buffers_read(group)), writes)
+        parts = group.parts or [group]
+        return _Bucket([group], set(self.fuser.buffers_read(group)), writes, any(map(self.fuser.reports, parts)))
 
     # -- the order
 
@@ -352,15 +353,17 @@ class Schedule:
 
 @dataclass
 class _Bucket:
-    """Groups for one kernel, the buffers that they read, and those that they write, by ids of nodes."""
+    """Groups for one kernel, the buffers that they read, and those that they write, by ids of nodes. reports: whether it binds the fault buffer."""
 
     groups: list[Group]
     reads: set[int]
     writes: set[int]
+    reports: bool
 
     def takes(self, other: _Bucket, limit: int) -> bool:
         """Whether a group can be added: together they stay within the binding limit, and none reads a buffer that another writes."""
-        if len(self.reads | self.writes | other.reads | other.writes) > limit:
+        bound = len(self.reads | self.writes | other.reads | other.writes)
+        if bound + (self.reports or other.reports) > limit:
             return False
         return self.reads.isdisjoint(other.writes) and other.reads.isdisjoint(self.writes)
 
@@ -368,6 +371,7 @@ class _Bucket:
         self.groups += other.groups
         self.reads |= other.reads
         self.writes |= other.writes
+        self.reports |= other.reports
 
 
 @dataclass
