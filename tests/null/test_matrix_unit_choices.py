@@ -245,6 +245,20 @@ def test_weights_become_halves_in_one_dispatch() -> None:
     assert kinds == ["map"] + ["dot"] * 6
 
 
+def test_small_maps_of_inputs_run_beside_the_casts_of_weights() -> None:
+    """As an optimizer's bias corrections do. A map of a result runs after it."""
+    weight, steps = sg.tensor(np.ones((256, 256), np.float32)), sg.tensor(np.ones(2, np.float32))
+    flush(views=True)
+    y = half(320, 256) @ weight.to(sg.float16)
+    scale = (steps * 0.5).exp().sin()
+    scaled, shifted = y.float().sum((0, 1)).exp().sin(), (y.float().sum(0).reshape(8, 32) * scale[0]).T.contiguous()
+    plan = compile_graph(Capture([t._node for t in (scale, scaled, shifted)]).graph(), SERVER)[0]
+    kinds = [plan.kernels[d.kernel].archetype for d in plan.dispatches]
+    assert kinds[:2] == ["map", "dot"]
+    assert plan.outputs[0] in plan.dispatches[0].buffers
+    assert not {*plan.outputs[1:]} & {*plan.dispatches[0].buffers}
+
+
 @pytest.mark.parametrize(
     ("x", "w", "conv"),
     [

@@ -32,6 +32,7 @@ from .tiles import tile_of
 LITTLE = 1 << 20  # the most elements to keep alive for a delayed kernel
 LARGE = 1 << 20  # the least elements of maps that share a dispatch because they have the same operands
 MOST_BESIDE = 64 << 20  # bytes that two calls of a level may always allocate
+FEW = 256  # elements of a map that may run first beside others
 PATIENCE = 4  # levels by which a kernel may be delayed to share a dispatch
 
 
@@ -136,7 +137,7 @@ class Schedule:
         """
         self._share(self._buckets(self._sinks("map")))
         self._share(self._buckets_alike([g for g in self._sinks("row") if self._reads_little(g)]))
-        self._share(self._buckets(self._casts_of_inputs()))
+        self._share(self._buckets(self._maps_of_inputs()))
         if not circle(self.after):
             self._share(self._buckets_alike([g for g in self._shareable() if g.archetype == "row"], by_level=True))
             self._take_turns()
@@ -149,12 +150,14 @@ class Schedule:
         target = self.fuser.target
         return [g for g in self.fuser.groups.values() if target.takes_branches(hint(max(g.size, g.outer * g.inner)))]
 
-    def _casts_of_inputs(self) -> list[Group]:
-        """Casts of weights to halves, for matrix units. They depend on inputs only, so all of them can run first."""
+    def _maps_of_inputs(self) -> list[Group]:
+        """Casts of weights to halves, for matrix units, and small maps, such as an optimizer's bias corrections. They depend on inputs only, so all
+        of them can run first.
+        """
         if not matrix_units.takes_halves(self.fuser.target):
             return []
         maps = [g for g in self._shareable() if g.archetype == "map" and not g.parts and len(g.roots) == 1]
-        return [g for g in maps if isinstance(g.roots[0].primitive, Cast) and self._is_of_inputs(g)]
+        return [g for g in maps if (g.size <= FEW or isinstance(g.roots[0].primitive, Cast)) and self._is_of_inputs(g)]
 
     def _is_of_inputs(self, group: Group) -> bool:
         return all(isinstance(n.primitive, Placeholder) for n in self.fuser.buffers_read(group).values())
