@@ -24,7 +24,7 @@ from ..plan import BufferSpec, Dispatch, Kernel, Plan, count
 from ..primitives.elementwise import Cast
 from ..system.gc_pause import collector_waits
 from ..target import Target
-from . import comparisons, convolution, convolution_on_units, lower, odd_rows, order, simplify
+from . import comparisons, convolution, convolution_on_units, finite_tests, lower, odd_rows, order, simplify
 from .assemble import assemble
 from .fuse import Fuser
 from .rewrite import Rewriter
@@ -60,7 +60,8 @@ def _compiled(graph: Graph, target: Target, begin: Begin) -> tuple[Plan, list[in
     if "graph" in config.debug:
         print(print_graph(graph.outputs), file=sys.stderr)
     checks = (order.report_scatters,) if target.checked else ()
-    rules = simplify.RULES + checks + convolution_on_units.RULES + convolution.RULES + lower.RULES
+    images = convolution_on_units.RULES + convolution.RULES
+    rules = simplify.RULES + checks + finite_tests.RULES + images + lower.RULES
     rewriter = Rewriter(rules, graph.device, target)
     new = rewriter.rewrite([*graph.outputs, *graph.keep], graph.nodes)
     longer = odd_rows.with_padding(rewriter, [new[id(n)] for n in (*graph.outputs, *graph.keep)])
