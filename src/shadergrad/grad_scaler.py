@@ -19,7 +19,7 @@ from .tensor import Tensor, where
 
 
 class GradScaler:
-    """Multiplies losses by a scale, divides gradients by it, and skips steps whose gradients are infinite or NaN, which lower the scale.
+    """Multiplies losses by a scale, divides gradients by it, and skips steps whose gradients are infinite or NaN then, which lower the scale.
 
     After growth_interval steps in a row that were not skipped the scale grows. The scale lies where the first loss does.
 
@@ -105,8 +105,9 @@ class GradScaler:
             flags: list[Tensor] = []
             for g in gradients:
                 scale = self._scale if self._scale.device == g.device else self._scale.to(g.device)
-                flags.append((~g.isfinite()).any().float().to(self._scale.device))
                 g.mul_(scale.reciprocal())
+                # what was infinite or NaN still is, and of the two values only this one has to lie in memory
+                flags.append((~g.isfinite()).any().float().to(self._scale.device))
             for flag in flags[1:]:
                 flags[0] = flags[0].maximum(flag)
         if flags:  # where no parameter has a gradient there is nothing to step by, nor to decide on

@@ -340,6 +340,23 @@ def test_a_scaler_is_pytorchs(device: str, compiled: bool) -> None:
     assert again.state_dict() == ours[2]
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_gradient_that_unscaling_makes_infinite_skips_the_step(device: str, compiled: bool) -> None:
+    w = sg.tensor([1.0, 2.0], device=device, requires_grad=True)
+    optimizer, scaler = sg.optim.SGD([w], lr=0.1), sg.amp.GradScaler(device, init_scale=2.0**-40)
+
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        scaler.scale((w * x).sum() * 2.0**40).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    step = sg.compile(step) if compiled else step
+    step(sg.tensor([1.0, 2.0**100], device=device))
+    assert w.tolist() == [1.0, 2.0]
+    assert scaler.get_scale() == 2.0**-41
+
+
 def test_a_scaled_step_keeps_no_moments_until_it_knows_whether_it_counts(webgpu: str) -> None:
     model = sg.nn.Linear(64, 64).to(webgpu)
     optimizer, scaler = sg.optim.AdamW(model.parameters()), sg.amp.GradScaler(webgpu)

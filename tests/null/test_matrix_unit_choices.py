@@ -245,6 +245,21 @@ def test_weights_become_halves_in_one_dispatch() -> None:
     assert kinds == ["map"] + ["dot"] * 6
 
 
+def test_scaled_gradients_are_stored_once() -> None:
+    """Unscaled, in float32. Where the halves of a long contraction's sum were stored as well, rows shared words."""
+    flush(views=True)
+    w = sg.tensor(np.ones((256, 512), np.float32), requires_grad=True)
+    scaler, optimizer = sg.amp.GradScaler("cpu"), sg.optim.SGD([w], lr=0.1)
+    with sg.autocast("cpu", dtype=sg.float16):
+        y = sg.nn.functional.linear(half(8192, 512), w)
+    scaler.scale(y.float().sum()).backward()
+    scaler.unscale_(optimizer)
+    assert w.grad is not None
+    plan = compile_graph(Capture([scaler._found[optimizer]._node, w.grad._node]).graph(), SERVER)[0]
+    assert not any(b.dtype is float16 and b.size == w.size for b in plan.buffers if b.role == "temporary")
+    assert not any("array<atomic<u32>>" in k.source for k in plan.kernels)
+
+
 def test_small_maps_of_inputs_run_beside_the_casts_of_weights() -> None:
     """As an optimizer's bias corrections do. A map of a result runs after it."""
     weight, steps = sg.tensor(np.ones((256, 256), np.float32)), sg.tensor(np.ones(2, np.float32))
