@@ -52,6 +52,27 @@ def test_products_hand_round_only_where_eight_threads_are_one_subgroup(
     assert record.target.traits.slow_loads == slow_loads
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_phone", "row"),
+    [("unknown", False, "desktop"), ("unknown", True, "portable"), ("CPU", False, "portable")],
+)
+def test_a_browser_on_a_desktop_gets_longer_kernels_than_a_phone_or_a_rasteriser(
+    kind: str, is_phone: bool, row: str
+) -> None:
+    info = {
+        "device": "Some GPU",
+        "description": "",
+        "adapter_type": kind,
+        "backend_type": "WebGPU",
+        "is_phone": is_phone,
+    }
+    limits: dict[str, int] = dict.fromkeys(LIMITS, 1 << 20)
+    found = target_of(info, limits, {"shader-f16", "subgroups"}, replace(config, portable=False))
+    assert found.traits.name == row
+    assert found.subgroups == (0, 0)
+    assert target_of(info, limits, set(), replace(config, portable=True)).traits.name == "portable"
+
+
 @pytest.mark.parametrize("portable", [False, True])
 def test_a_target_tells_what_the_adapter_offers_unless_it_is_for_any_browser(portable: bool) -> None:
     info = {"device": "Some GPU", "description": "", "adapter_type": "DiscreteGPU", "backend_type": "Vulkan"}

@@ -109,6 +109,20 @@ def test_losses_in_the_page_are_those_of_the_cpu_device(python: Python, name: st
     np.testing.assert_allclose(there, here["losses"], rtol=1e-3, atol=1e-3)
 
 
+AS_A_GPU = """
+for (const [of, name, value] of [[GPUAdapter, "info", { vendor: "a", architecture: "b", description: "A GPU" }], [GPUAdapter, "isFallbackAdapter", false]])
+  Object.defineProperty(of.prototype, name, { get: () => value });
+"""
+
+
+def test_kernels_for_a_desktops_gpu_give_the_same_losses(start: Callable[..., Python]) -> None:
+    python = start(AS_A_GPU)
+    told = "import shadergrad as sg; a, = sg.devices.adapters(); print(a.type, a.target.traits.name)"
+    assert python.run(told) == "hardware desktop"
+    for name in ("digits", "cnn"):
+        test_losses_in_the_page_are_those_of_the_cpu_device(python, name)
+
+
 def test_numpy_alone_was_loaded(python: Python) -> None:
     assert (
         python.run("import sys; print('scipy' in sys.modules, 'wgpu' in sys.modules, 'typer' in sys.modules)")

@@ -16,12 +16,11 @@ from ..system.browser import IN_BROWSER
 from ..target import Matrices, Target
 from .implementations import candidates, forget_adapters, found_by
 from .interface import Found
-from .targets import PORTABLE_LIMITS, target_of
+from .targets import PORTABLE_LIMITS, SOFTWARE_NAMES, target_of
 
 # Worse backends see a GPU again that a better one already shows.
 BACKEND_ORDER = ("Vulkan", "Metal", "D3D12", "D3D11", "OpenGL", "OpenGLES")
 KIND_ORDER = ("DiscreteGPU", "IntegratedGPU", "unknown", "CPU")
-SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "softpipe", "swiftshader", "basic render", "warp")
 
 NO_ADAPTER = (
     "[webgpu] no adapter found: this machine shows no GPU to Vulkan, Metal or Direct3D 12, and no software stand-in.\n"

@@ -62,8 +62,8 @@ class Events:
 @dataclass(frozen=True)
 class Found:
     """An adapter as an implementation finds it. info: with the keys device, description (the driver), vendor, vendor_id, device_id,
-    backend_type, adapter_type and the sizes of subgroups. limits: by names such as max-buffer-size. features: in WebGPU's names.
-    matrices: the matrix shapes of its matrix units. raw: the argument of `open_device`.
+    backend_type, adapter_type and the sizes of subgroups; a browser's also has is_phone. limits: by names such as max-buffer-size.
+    features: in WebGPU's names. matrices: the matrix shapes of its matrix units. raw: the argument of `open_device`.
     """
 
     info: Mapping[str, Any]

@@ -38,12 +38,13 @@ from .interface import (
     Stretch,
     Wish,
 )
-from .targets import PORTABLE_LIMITS
+from .targets import PORTABLE_LIMITS, SOFTWARE_NAMES
 
 NAME = "page"
 PACKAGE = "pyodide"
 LARGE = 1 << 22  # bytes of a buffer from which on Python waits for an out-of-memory error
 BINDINGS = {"read": "read-only-storage", "read_write": "storage", "uniform": "uniform"}
+PHONE = re.compile("android|iphone|mobile", re.IGNORECASE)
 MAP_MODE = {False: 1, True: 2}  # GPUMapMode, for reading and writing
 REQUEST = (
     "  Hint: `await sg.devices.request_async()` asks for the GPU, once, before it is used; then `await loss.item_async()` reads a value "
@@ -69,6 +70,7 @@ def enumerate_adapters() -> list[Found]:
 def _found(told: Any) -> list[Found]:
     if told is None:
         return []
+    names = " ".join(filter(None, (told.vendor, told.architecture, told.description))).lower()
     name = told.description or told.device or " ".join(filter(None, (told.vendor, told.architecture)))
     limits = {re.sub("[A-Z]", lambda m: "-" + m[0].lower(), k): int(v) for k, v in told.limits.to_py().items()}
     info = {
@@ -77,8 +79,9 @@ def _found(told: Any) -> list[Found]:
         "vendor": told.vendor or "",
         "vendor_id": 0,
         "device_id": 0,
-        "adapter_type": "CPU" if told.fallback else "unknown",
+        "adapter_type": "CPU" if told.fallback or any(word in names for word in SOFTWARE_NAMES) else "unknown",
         "backend_type": "WebGPU",
+        "is_phone": PHONE.search(getattr(js.navigator, "userAgent", None) or "") is not None,
     }
     return [Found(info, limits, frozenset(told.features.to_py()))]
 

@@ -32,6 +32,7 @@ PORTABLE_LIMITS = {
 }
 # Adapters may report millions; kernels gain nothing beyond these, and tuning tables stay comparable.
 MOST_STORAGE_BUFFERS = 64
+SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "softpipe", "swiftshader", "basic render", "warp")
 MOST_INVOCATIONS = 1024
 
 
@@ -61,8 +62,12 @@ def target_of(
 
 def row_of(info: Mapping[str, Any], features: Iterable[str], settings: Config) -> str:
     """The name of the row of `target.ROWS` that describes an adapter."""
-    if settings.portable or info["backend_type"] == "WebGPU":  # a browser's, which compiles every text anew
+    if settings.portable:
         return "portable"
+    if (
+        info["backend_type"] == "WebGPU"
+    ):  # a browser's, which compiles every text anew: that takes a phone's processor too long
+        return "portable" if info["adapter_type"] == "CPU" or info["is_phone"] else "desktop"
     if "llvmpipe" in info["device"].lower():
         shares = {"subgroups", "shader-int64"} <= {*features}
         return "software" if shares and _lanes(info["device"]) >= SHARED_BY else "narrow software"
