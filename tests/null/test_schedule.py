@@ -62,6 +62,16 @@ def test_updates_share_as_few_dispatches_as_the_limit_allows(count: int, target:
     assert [plan.buffers[row].aliases for row in plan.outputs] == list(plan.inputs[:count])
 
 
+@pytest.mark.parametrize(("target", "dispatches"), [(PORTABLE, 1 + 4), (WIDE, 1 + 2)])
+def test_counters_of_parameters_share_dispatches_before_what_they_scale(target: Target, dispatches: int) -> None:
+    """Eight counters, as PyTorch's optimizers have them, are written in place, a binding each; their readers bind three tensors each."""
+    counters = [full(k, 1) for k in range(8)]
+    counted = [c + 1 for c in counters]
+    new, old = updates(8)
+    plan = plan_of([*counted, *(n / c for n, c in zip(new, counted, strict=True))], [*counters, *old], target)
+    assert len(plan.dispatches) == dispatches
+
+
 @pytest.mark.parametrize(("count", "dispatches"), [(7, 1), (8, 2)])
 def test_a_tensor_that_all_read_is_bound_once(count: int, dispatches: int) -> None:
     scale = full(3)

@@ -151,13 +151,13 @@ class Schedule:
         return [g for g in self.fuser.groups.values() if target.takes_branches(hint(max(g.size, g.outer * g.inner)))]
 
     def _maps_of_inputs(self) -> list[Group]:
-        """Casts of weights to halves, for matrix units, and small maps, such as an optimizer's bias corrections. They depend on inputs only, so all
-        of them can run first.
+        """Small maps, such as steps that are counted and bias corrections, and casts of weights to halves, for matrix units. They depend on inputs
+        only, so all of them can run first.
         """
-        if not matrix_units.takes_halves(self.fuser.target):
-            return []
+        casts = matrix_units.takes_halves(self.fuser.target)
         maps = [g for g in self._shareable() if g.archetype == "map" and not g.parts and len(g.roots) == 1]
-        return [g for g in maps if (g.size <= FEW or isinstance(g.roots[0].primitive, Cast)) and self._is_of_inputs(g)]
+        wanted = [g for g in maps if g.size <= FEW or (casts and isinstance(g.roots[0].primitive, Cast))]
+        return [g for g in wanted if self._is_of_inputs(g)]
 
     def _is_of_inputs(self, group: Group) -> bool:
         return all(isinstance(n.primitive, Placeholder) for n in self.fuser.buffers_read(group).values())
