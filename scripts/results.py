@@ -302,7 +302,7 @@ def browser_peers(records: list[Record]) -> str:
         return f"{figure(r.peers[name], r.unit)} ({times(r, name)})" if name in r.peers else ""
 
     rows = [[TASKS[r.case], figure(r.value, r.unit), *(beside(r, name) for name in names)] for r in own]
-    heads = ["step with Adam", "page", *(f"{name} (times the page's)" for name in names)]
+    heads = ["step with Adam (in brackets: times the page's)", "page", *names]
     return f"{caption(own)}\n\n{table(heads, rows)}"
 
 
