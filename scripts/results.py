@@ -70,7 +70,7 @@ QUANTITIES = (
     "loss of the text",
     "loss of its end, held out",
 )
-MOST_ROWS = 8  # of a benchmark and machine
+MOST_ROWS = 6  # of a benchmark and machine
 ON_ONE_CORE = (", NumPy", ", C")  # circuits, in docs/logic.md
 
 
