@@ -82,6 +82,7 @@ for is_compiled in (False, True):
     optimizer.load_state_dict(saved)
     assert sum(v.numel() for s in optimizer.state.values() for n, v in s.items() if n != "step") == held
 refused(lambda: sg.optim.ZeroRedundancyOptimizer(make().parameters(), optimizer_class=int), "class of optimizers")
+refused(lambda: sg.optim.ZeroRedundancyOptimizer(make().parameters(), optimizer_class=sg.optim.LBFGS), "of all parameters together")
 
 # a state that was gathered is not that of what was loaded since; groups that come later leave the shares of others
 optimizer.consolidate_state_dict(to=rank)
@@ -186,7 +187,33 @@ optimizer.load_state_dict(state)
 assert optimizer.steps == 60
 refused(lambda: sg.compile(lambda x: (model(x).sum().backward(), optimizer.step()))(sg.ones(1, 4)), "advance")
 refused(lambda: sg.optim.DiLoCo(sg.optim.SGD(model.parameters(), lr=0.1), every=2 + rank), "options")
-refused(lambda: sg.optim.DiLoCo(sg.optim.SGD(model.parameters(), lr=0.1), dtype="int4"), "int8")
+def outer(**options):
+    return sg.optim.DiLoCo(sg.optim.SGD(model.parameters(), lr=0.1), **options)
+refused(lambda: outer(dtype="int4"), "int8")
+for options, word in (({"every": 2.5}, "whole numbers"), ({"delay": 0.5}, "whole numbers"), ({"every": "3"}, "whole numbers"),
+                      ({"lr": float("nan")}, "positive"), ({"lr": "a"}, "a number"), ({"momentum": 1.0}, "[0, 1)")):
+    refused(lambda: outer(**options), word)
+refused(lambda: sg.optim.DiLoCo(model.parameters()), "must be an optimizer")
+refused(lambda: optimizer.add_param_group({"params": [nn.Parameter(sg.zeros(1))]}), "would not be exchanged")
+refused(lambda: optimizer.load_state_dict({}), "lacks inner, outer, steps")
+refused(lambda: outer().load_state_dict(state), "Hint: the same model and number of parts")
+
+# a state goes on from a file as from memory
+import io
+file = io.BytesIO()
+sg.save(state, file)
+file.seek(0)
+ends = []
+weights = copy.deepcopy(model.state_dict())
+for given in (state, sg.load(file)):
+    model.load_state_dict(weights)
+    optimizer = outer(every=4, parts=2, delay=1, lr=1.0, momentum=0.5)
+    optimizer.load_state_dict(given)
+    inner_steps(model, optimizer, 0, 6, rank)
+    optimizer.finish()
+    assert optimizer.steps == 66
+    ends.append(flat(model))
+assert (ends[0] == ends[1]).all()
 """,
         2,
     )

@@ -7,6 +7,8 @@ different steps, while the inner steps go on (Streaming DiLoCo, Douillard et al.
 
 from __future__ import annotations
 
+import math
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +24,7 @@ from ..errors import CompileError
 from ..graph.node import grad_mode
 from ..run.step import CompiledStep
 from ..tensor import Tensor, cat, tensor, where, zeros, zeros_like
-from .checks import OptimizerError
+from .checks import OptimizerError, check_number
 from .optimizer import Optimizer
 
 DTYPES = ("float32", "float16", "int8")
@@ -142,13 +144,21 @@ class DiLoCo:
         dtype: str = "float32",
         process_group: Any = None,
     ) -> None:
-        if every < 1 or not 0 <= delay < every or parts < 1:
+        if not isinstance(inner, Optimizer):
             raise OptimizerError(
-                f"[DiLoCo] every={every}, delay={delay}, parts={parts}: every and parts are 1 or more, 0 <= delay < every."
+                f"[DiLoCo] inner is a {type(inner).__name__}; it must be an optimizer. Hint: DiLoCo(optim.AdamW(model.parameters()))."
+            )
+        whole = all(isinstance(n, Integral) for n in (every, delay, parts))
+        if not whole or every < 1 or not 0 <= delay < every or parts < 1:
+            raise OptimizerError(
+                f"[DiLoCo] every={every!r}, delay={delay!r}, parts={parts!r}: they count steps and parts, in whole numbers; every and parts are 1 "
+                "or more, 0 <= delay < every."
             )
         if dtype not in DTYPES:
             raise OptimizerError(f"[DiLoCo] dtype={dtype!r}: choose one of {', '.join(DTYPES)}.")
-        if lr <= 0.0 or not 0.0 <= momentum < 1.0:
+        check_number("lr", lr)
+        check_number("momentum", momentum)
+        if not 0.0 < lr < math.inf or not 0.0 <= momentum < 1.0:
             raise OptimizerError(f"[DiLoCo] lr={lr}, momentum={momentum}: lr must be positive, momentum in [0, 1).")
         self.inner, self.every, self.lr, self.momentum, self.delay, self.dtype = (
             inner,
@@ -191,6 +201,13 @@ class DiLoCo:
         if name == "inner":
             raise AttributeError(name)
         return getattr(self.inner, name)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Raises OptimizerError: the parts are fixed when DiLoCo is made, and parameters added later would never be exchanged."""
+        raise OptimizerError(
+            "[DiLoCo.add_param_group] parameters that are added later would not be exchanged. Hint: add the group to the inner optimizer first, then "
+            "make DiLoCo."
+        )
 
     def step(self, closure: Any = None) -> Any:
         """A step of the inner optimizer, and what is due of the outer one."""
@@ -260,10 +277,16 @@ class DiLoCo:
         return {"inner": self.inner.state_dict(), "outer": outer, "steps": self.steps}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what state_dict gave. Raises OptimizerError for another number of parts or other sizes."""
+        """Take over what state_dict gave, also from a file. Raises OptimizerError for another number of parts, other sizes, or another kind of state."""
+        missing = [key for key in ("inner", "outer", "steps") if key not in state_dict]
+        if missing:
+            raise OptimizerError(f"[DiLoCo] the state lacks {', '.join(missing)}. Hint: what DiLoCo.state_dict() gave.")
         sizes = [p.shared.numel() for p in self._parts]
-        if [np.size(o["shared"]) for o in state_dict["outer"]] != sizes:
-            raise OptimizerError(f"[DiLoCo] the state is of other parts or parameters than {sizes} numbers.")
+        found = [np.asarray(o["shared"]).size for o in state_dict["outer"]]  # tensors, where a file was read
+        if found != sizes:
+            raise OptimizerError(
+                f"[DiLoCo] the state has parts of {found} numbers, this optimizer of {sizes}. Hint: the same model and number of parts."
+            )
         self._finish_all()
         self.inner.load_state_dict(state_dict["inner"])
         self.steps = state_dict["steps"]

@@ -18,6 +18,7 @@ from ..graph.node import grad_mode
 from ..primitives.exchange import exchanged
 from ..tensor import Tensor, cat, compute_all
 from .checks import OptimizerError
+from .lbfgs import LBFGS
 from .optimizer import Optimizer
 
 FIRST_NUMBER = 1 << 25  # of exchanges: behind those of gradients
@@ -46,7 +47,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     `consolidate_state_dict(to)`, called by all, gathers the state; state_dict() of process `to` then has all of it, as optimizer_class's own
     has, to be loaded by any number of processes.
 
-    Raises NoGroupError without a process group, OptimizerError for anything but a class of optimizers.
+    Raises NoGroupError without a process group, OptimizerError for anything but a class of optimizers, and for LBFGS.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> model = nn.Linear(2, 1)
@@ -75,6 +76,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         ):
             raise OptimizerError(
                 "[ZeroRedundancyOptimizer] optimizer_class must be a class of optimizers, such as optim.AdamW."
+            )
+        if issubclass(optimizer_class, LBFGS):
+            raise OptimizerError(
+                "[ZeroRedundancyOptimizer] LBFGS computes a step of all parameters together, which shares of them would change. Hint: an optimizer "
+                "of single parameters, such as optim.AdamW."
             )
         if overlap_with_ddp:
             raise OptimizerError("[ZeroRedundancyOptimizer] overlap_with_ddp is not supported. Hint: leave it out.")
