@@ -116,12 +116,17 @@ class GradScaler:
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """The optimizer's step, unless a gradient is infinite or NaN: parameters and state stay then as they are.
 
-        Raises ArgumentError for a second step before update(), for a closure, and where no parameter has a gradient.
+        Raises ArgumentError for a second step before update(), for a closure, for DiLoCo, and where no parameter has a gradient.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs or args:
             raise ArgumentError("Closure use is not currently supported if GradScaler is enabled.")
+        if getattr(optimizer, "counts_steps", False):
+            raise ArgumentError(
+                f"[GradScaler.step] a step of {type(optimizer).__name__} that one process skips would be missing in its count, by which all exchange. "
+                "Hint: scaler.step(optimizer.inner), then optimizer.advance()."
+            )
         if optimizer in self._stepped:
             raise ArgumentError("step() has already been called since the last update().")
         if optimizer not in self._found:

@@ -51,6 +51,85 @@ def test_a_trainer_of_two_processes_has_the_curve_of_one() -> None:
     assert_ranks_pass(TRAINER, 2)
 
 
+DATA_SETS = """
+import warnings
+import numpy as np
+import shadergrad as sg
+nn, F, dist = sg.nn, sg.nn.functional, sg.distributed
+dist.init_process_group("gloo", timeout=60)
+rank, size = dist.get_rank(), dist.get_world_size()
+x = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+y = x[:, :1] * 2 - x[:, 1:2]
+class Logged(sg.data.Dataset):
+    def __init__(self, count=64):
+        self.count, self.given = count, []
+    def __len__(self):
+        return self.count
+    def __getitem__(self, k):
+        self.given.append(int(k))
+        return x[k], y[k]
+def trained(data, epochs=2, **options):
+    sg.manual_seed(3)
+    model = nn.Linear(4, 1)
+    trainer = sg.train.Trainer(model, sg.optim.SGD(model.parameters(), lr=0.1), F.mse_loss, data, batch_size=16, progress=False, **options)
+    history = trainer.fit(epochs)
+    assert trainer._run._samples_in([sg.zeros(8, 4), sg.zeros(8, 1)]) == 16  # of both processes
+    return history["loss"], np.append(model.weight.detach().numpy(), model.bias.item())
+def everyone(value):
+    found = [None] * size
+    dist.all_gather_object(found, value)
+    return found
+def refused(call, word):
+    try:
+        call()
+    except sg.ShadergradError as error:
+        assert word in str(error), str(error)
+    else:
+        raise AssertionError("not refused: " + word)
+def assert_divided(given):
+    first, second = (sorted(sum((g[k * 32 : k * 32 + 32] for g in given), [])) for k in range(2))  # of each epoch
+    assert first == second == list(range(64)), given
+    assert given[rank][:32] != given[rank][32:], "each epoch has an order of its own"
+
+# a data set: each process takes its share of every batch, in the same order as alone with these batches
+data = Logged()
+losses, weights = trained(data, distributed=True)
+given = everyone(data.given)
+assert_divided(given)
+order = [k for pair in zip(*given) for k in pair]
+batches = [order[k : k + 16] for k in range(0, 128, 16)]
+sg.manual_seed(3)
+model = nn.Linear(4, 1)
+optimizer = sg.optim.SGD(model.parameters(), lr=0.1)
+for batch in batches:
+    optimizer.zero_grad()
+    F.mse_loss(model(sg.tensor(x[batch])), sg.tensor(y[batch])).backward()
+    optimizer.step()
+alone = np.append(model.weight.detach().numpy(), model.bias.item())
+assert np.abs(alone - weights).max() < 1e-6, (alone, weights)
+refused(lambda: sg.train.Trainer(model, optimizer, F.mse_loss, data, batch_size=15, distributed=True), "batch of 15 cannot be shared by 2")
+
+# a loader of one's own: its sampler is told the epoch
+data = Logged()
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    trained(sg.data.DataLoader(data, 8, sampler=sg.utils.data.DistributedSampler(data)), distributed=True)
+assert_divided(everyone(data.given))
+
+# all samples in all processes, which is seldom meant; and unequal numbers of batches, for which one process would wait
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    trained(sg.data.DataLoader(Logged(), 8, shuffle=True), distributed=True)
+    assert [w for w in told if "DistributedSampler(dataset)" in str(w.message)] or rank
+refused(lambda: trained(sg.data.DataLoader(Logged(32 + 16 * rank), 8), distributed=True), "rank 0 4, rank 1 6")
+dist.barrier()
+"""
+
+
+def test_data_sets_and_loaders_are_divided_among_the_processes() -> None:
+    assert_ranks_pass(DATA_SETS, 2)
+
+
 def test_a_schedule_counts_in_all_processes() -> None:
     source = """
 import numpy as np

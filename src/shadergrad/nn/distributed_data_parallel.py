@@ -21,7 +21,7 @@ from ..distributed.groups import ProcessGroup, chosen, is_initialized
 from ..distributed.reducer import MEGABYTE, Reducer
 from ..drive import tracing
 from ..drive.tracing import current
-from ..errors import CompileError, DeviceError
+from ..errors import ArgumentError, CompileError, DeviceError
 from ..graph.node import mode
 from ..tensor import Tensor
 from .module import Module
@@ -41,7 +41,8 @@ class DistributedDataParallel(Module):
     gradient_as_bucket_view, static_graph, check_reduction: change nothing.
 
     Raises DeviceError without a process group or for several devices; DistError in all processes where their parameters differ in names,
-    shapes or dtypes, or the library in its version, and where no parameter requires grad.
+    shapes or dtypes, or the library in its version, and where no parameter requires grad; ArgumentError for anything but a module, and for
+    bucket_cap_mb below 0 or no number.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
@@ -67,6 +68,8 @@ class DistributedDataParallel(Module):
         static_graph: bool = False,
     ) -> None:
         super().__init__()
+        if not isinstance(module, Module):
+            raise ArgumentError(f"[DistributedDataParallel] module is a {type(module).__name__}; it must be an nn.Module.")
         if not is_initialized():
             raise DeviceError(
                 "[DistributedDataParallel] there is no process group. Hint: sg.distributed.init_process_group() first, in a program that "
@@ -88,7 +91,7 @@ class DistributedDataParallel(Module):
                 "[DistributedDataParallel] is not needed when a module doesn't have any parameters that require a gradient."
             )
         buffers = [(n, b) for n, b in module.named_buffers() if n not in ignored]
-        self._most = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEGABYTE)
+        self._most = _bytes_of(25 if bucket_cap_mb is None else bucket_cap_mb)
         if init_sync:
             refuse_unlike("DistributedDataParallel", [*named, *buffers], self.process_group, (self._most, len(trained)))
             share([t for _, t in (*named, *buffers)], self.process_group)
@@ -197,19 +200,43 @@ class DistributedDataParallel(Module):
             self._state.set_joining(None)
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
-        """Exchange buckets by `hook(state, bucket)`, which gives a future of the flat mean.
+        """Exchange buckets by `hook(state, bucket)`, which gives a future of the flat mean. Only once for a model.
 
         allreduce_hook, fp16_compress_hook and bf16_compress_hook (`sg.distributed.default_hooks`) are known: they also work in compiled steps,
-        and with `sg.distributed.ErrorFeedback()` as the state what rounding loses is added to the next step's gradients.
+        and with `sg.distributed.ErrorFeedback()` as the state what rounding loses is added to the next step's gradients. Their state is
+        otherwise None, or the process group of the model. Raises ArgumentError for other states of theirs, for a hook that cannot be called, and
+        for a second hook.
         """
+        if not callable(hook):
+            raise ArgumentError(f"[register_comm_hook] hook is {hook!r}; it must be a function of a state and a bucket.")
+        if self._state.has_hook:
+            raise ArgumentError("[register_comm_hook] can only be called once for a model. Hint: make another DistributedDataParallel.")
         compression = default_hooks.compression_of(hook)
         reducer = self._state.reducer
+        if compression is not None and not (
+            state is None or state is self.process_group or isinstance(state, default_hooks.ErrorFeedback)
+        ):
+            raise ArgumentError(
+                f"[register_comm_hook] the state of {hook.__name__} is {state!r}, which would be ignored. Hint: None, ErrorFeedback(), or the "
+                "process group that the model was made with."
+            )
+        if isinstance(state, default_hooks.ErrorFeedback) and compression == "":
+            raise ArgumentError("[register_comm_hook] allreduce_hook rounds nothing, so that ErrorFeedback would be ignored. Hint: None.")
+        self._state.has_hook = True
         if compression is None:
             reducer.set_hook(state, hook)
         else:
             keeps = isinstance(state, default_hooks.ErrorFeedback)
             reducer.exchange_by(compression, keeps)
         tracing.changes += 1
+
+
+def _bytes_of(megabytes: Any) -> int:
+    if isinstance(megabytes, str) or not hasattr(megabytes, "__float__") or not float(megabytes) >= 0.0:
+        raise ArgumentError(
+            f"[DistributedDataParallel] bucket_cap_mb is {megabytes!r}; it must be a number of megabytes, 0 for a bucket for each parameter."
+        )
+    return int(min(float(megabytes) * MEGABYTE, 1 << 62))
 
 
 class _State:
@@ -219,6 +246,7 @@ class _State:
 
     def __init__(self) -> None:
         self.syncs = True
+        self.has_hook = False
         self.joining: _Join | None = None
 
     def set_syncs(self, value: bool) -> None:

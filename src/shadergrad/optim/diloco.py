@@ -116,7 +116,8 @@ class DiLoCo:
     int8 with a scale for each 1,023 numbers; what rounding loses is sent the next time. process_group: by default all processes, which begin with the
     parameters of the first one. Other attributes are the inner optimizer's.
 
-    In a compiled step call `inner.step()`, and behind it `advance()`, outside of the step.
+    In a compiled step, and with a GradScaler, call `inner.step()`, and behind it `advance()`, outside of the step. Schedulers take `inner`.
+    Buffers, such as the statistics of a batch norm, are not exchanged.
 
     Raises NoGroupError without a process group, OptimizerError for numbers that make no sense, DistError where processes have
     other parameters.
@@ -132,6 +133,8 @@ class DiLoCo:
     2
     >>> sg.distributed.destroy_process_group()
     """
+
+    counts_steps = True  # GradScaler must not skip one
 
     def __init__(
         self,

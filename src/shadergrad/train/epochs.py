@@ -58,6 +58,7 @@ def loader(trainable: Trainable, settings: Settings, position: Position, last: i
     A thread prepares and uploads them; on the cpu, which needs no upload, the calling thread.
     """
     if isinstance(trainable.data, DataLoader):
+        _set_epoch(trainable.data, position.epoch)
         return _uploaded(islice(trainable.data, position.step, last), device)
     options: dict[str, Any] = {"device": device}
     if canonical_name(device) != "cpu":
@@ -69,6 +70,13 @@ def loader(trainable: Trainable, settings: Settings, position: Position, last: i
     order = np.random.default_rng((settings.seed, position.epoch)).permutation(samples)
     rows = order[: last * size].reshape(last, size)
     return DataLoader(TensorDataset(*trainable.data), batch_sampler=rows[position.step :], **options)
+
+
+def _set_epoch(loader: DataLoader, epoch: int) -> None:
+    """Tell the samplers that have an order for each epoch (DistributedSampler) which one it is."""
+    for sampler in (loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None)):
+        if hasattr(sampler, "set_epoch"):
+            sampler.set_epoch(epoch)  # type: ignore[union-attr]
 
 
 def _uploaded(batches: Iterable[Any], device: str) -> Iterator[tuple[Any, ...]]:

@@ -6,6 +6,7 @@ and losses, separate random numbers, and synchronized stops. Only rank 0 writes 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -15,14 +16,16 @@ import shadergrad as sg
 from shadergrad import Tensor
 
 from .. import config
+from ..data.sampler import RandomSampler, SequentialSampler
 from ..distributed.agreement import refuse_unlike, share
 from ..distributed.engines import ReduceOp
-from ..distributed.groups import chosen
-from ..distributed.objects import from_root
+from ..distributed.groups import ProcessGroup, chosen
+from ..distributed.objects import all_objects, from_root
 from ..distributed.reducer import MEGABYTE, Reducer
 from ..errors import ShadergradError
 from ..tensor import default_generator
 from .backward_engines import TrainingStep
+from .epochs import steps_in_epoch
 from .errors import TrainingError
 from .settings import Settings
 from .trainable import Stream, Trainable
@@ -63,6 +66,39 @@ def first_ones_of(make: Callable[[], T]) -> T:
     return value  # type: ignore[return-value]
 
 
+def share_of_batch(batch_size: int) -> int:
+    """How many samples of a batch each process takes. Raises TrainingError if they cannot take equally many."""
+    size = sg.distributed.get_world_size()
+    if batch_size % size:
+        raise TrainingError(
+            f"a batch of {batch_size} cannot be shared by {size} processes evenly. Hint: another --batch-size."
+        )
+    return batch_size // size
+
+
+def _refuse_uneven(steps: int, group: ProcessGroup) -> None:
+    """Raises TrainingError in all processes where one would wait for another that has no more batches."""
+    everyone = all_objects(steps, group)
+    if len(set(everyone)) > 1:
+        told = ", ".join(f"rank {rank} {count}" for rank, count in zip(group.ranks, everyone, strict=True))
+        raise TrainingError(
+            f"[Trainer] the DataLoaders have unequal numbers of batches: {told}. Hint: sg.utils.data.DistributedSampler gives all processes equally "
+            "many samples."
+        )
+
+
+def _warn_of_equal_data(loader: Any, group: ProcessGroup) -> None:
+    """Warns if all processes would train on all samples of what seems to be the same data set."""
+    draws_all = isinstance(loader.sampler, RandomSampler | SequentialSampler)
+    lengths = all_objects(len(loader.dataset) if draws_all else None, group)
+    if draws_all and len(set(lengths)) == 1 and group.rank() == 0:
+        warnings.warn(
+            f"[Trainer] the DataLoader of each of {group.size()} processes gives all {lengths[0]} samples of its data set. If it is the same data set, "
+            "each sample is trained several times an epoch. Hint: sampler=sg.utils.data.DistributedSampler(dataset), or give the data set itself.",
+            stacklevel=4,
+        )
+
+
 class Together:
     """The state of a distributed training; see the module. Raises TrainingError for a step that several processes cannot make."""
 
@@ -76,10 +112,11 @@ class Together:
         group = chosen(None, "Trainer")
         self.rank, self.size = group.rank(), group.size()
         self._shares_batches = isinstance(trainable.data, Stream | tuple)
-        if self._shares_batches and settings.batch_size % self.size:
-            raise TrainingError(
-                f"a batch of {settings.batch_size} cannot be shared by {self.size} processes evenly. Hint: another --batch-size."
-            )
+        if self._shares_batches:
+            share_of_batch(settings.batch_size)
+        else:
+            _refuse_uneven(steps_in_epoch(trainable, settings), group)
+            _warn_of_equal_data(trainable.data, group)
         model = trainable.model
         named = [*model.named_parameters(), *model.named_buffers()]
         refuse_unlike("Trainer", named, group, settings.hyperparameters() | trainable.identity)

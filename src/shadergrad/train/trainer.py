@@ -26,7 +26,7 @@ from .checkpoints import put_back
 from .errors import TrainingError
 from .plots import curve_figure
 from .settings import Settings
-from .together import Together, is_first, join_launched
+from .together import Together, is_first, join_launched, share_of_batch
 from .trainable import Trainable
 from .training_run import Run
 
@@ -102,10 +102,12 @@ class Trainer:
     batch_size: that of arrays and datasets. Arrays are split into complete batches, in an order determined by `seed` and the
     epoch.
     progress: whether to show a bar.
-    distributed: whether all processes of the process group train together, each on its share of every batch; a DataLoader gives
-    a process its own batches (DistributedSampler). Metrics are means; callbacks and the bar are those of the first process, but for callbacks that are to run `everywhere`.
+    distributed: whether all processes of the process group train together, each on its share of every batch. A Dataset is divided by a
+    DistributedSampler. A DataLoader gives a process its own batches: it needs a DistributedSampler, whose epoch is set here, or a data set of its
+    own, and as many batches as those of the others. Metrics are means; callbacks and the bar are those of the first process, but for callbacks that are to run `everywhere`.
     backward, accumulate, finish, threads: see `TrainingStep`.
-    Raises TrainingError for other data, or if they fill no batch.
+    Raises TrainingError for other data, or if they fill no batch; with distributed also for a batch_size that the processes cannot share evenly, and for
+    unequal numbers of batches.
 
     >>> x = np.random.default_rng(0).standard_normal((64, 2)).astype(np.float32)
     >>> y = (x[:, 0] > x[:, 1]).astype(np.int32)
@@ -134,23 +136,28 @@ class Trainer:
         distributed: bool = False,
         **step_options: Any,
     ) -> None:
+        if distributed:
+            join_launched()
         self.model, self.optimizer, self.loss = model, optimizer, loss
         self.callbacks = list(callbacks)
         self.history = History()
         self._device = str(next(model.parameters()).device)
+        self._settings: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
         self._measures = _named(measures)
         self._validation = None if validation is None else self._loader(validation, batch_size, shuffled=False)
         arrays = _arrays(data)
         step = TrainingStep(model, optimizer, lambda *batch: loss(model(*batch[:-1]), batch[-1]), **step_options)
         self.trainable = Trainable(
-            model, optimizer, self._loader(data, batch_size) if arrays is None else arrays, step, self.validate
+            model,
+            optimizer,
+            self._loader(data, batch_size, shares=distributed) if arrays is None else arrays,
+            step,
+            self.validate,
         )
-        self._settings: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
         shown = [callback.console for callback in self.callbacks if isinstance(callback, Progress)]
         self._console = shown[0] if shown else Console(quiet=not progress or not is_first())
         self._together: Together | None = None
         if distributed:
-            join_launched()
             self._together = Together(self.trainable, self._settings_for(1))
         self._run: _Fit | None = None
 
@@ -253,8 +260,8 @@ class Trainer:
         self.history.rows[:] = [row for row in self.history.rows if row["epoch"] <= self._run.position.epoch]
         return self
 
-    def _loader(self, data: Any, batch_size: int, shuffled: bool = True) -> DataLoader:
-        """Batches from any kind of data."""
+    def _loader(self, data: Any, batch_size: int, shuffled: bool = True, shares: bool = False) -> DataLoader:
+        """Batches from any kind of data. shares: of a data set, whether each process takes its share of every batch."""
         if isinstance(data, DataLoader):
             return data
         arrays = _arrays(data)
@@ -264,6 +271,9 @@ class Trainer:
                 f"[Trainer] data is a {type(data).__name__}; give arrays, a Dataset, or a DataLoader over either."
             )
         stream = isinstance(dataset, sg.data.IterableDataset)
+        if shares and not stream:
+            sampler = sg.utils.data.DistributedSampler(dataset, seed=self._settings["seed"])
+            return DataLoader(dataset, share_of_batch(batch_size), sampler=sampler, device=self._device)
         return DataLoader(dataset, batch_size, shuffle=None if stream else shuffled, device=self._device)
 
 

@@ -22,6 +22,7 @@ import shadergrad as sg
 from shadergrad import Tensor
 
 from ..checkpoint import TENSORS_FILE, load_checkpoint, save_checkpoint
+from ..data.loader import DataLoader
 from ..distributed.attempts import first_value, is_restarted
 from ..distributed.cards import own_card, sharing
 from ..runtime.adapters import auto_device_reason, hardware_adapter_available
@@ -298,11 +299,12 @@ class Run:
         first = self.position.step
         last = min(self.epoch_steps, first + self.steps - self.done)
         latest = sg.zeros(KEPT, len(self.trainable.losses), device=self.device)
-        unread, stopping = 0, False
+        unread, samples, stopping = 0, 0, False
         for batch in loader(self.trainable, self.settings, self.position, last, self.batch_device):
             self._set_rates(self.done + unread)
             latest = self.step(latest, *batch)
             unread += 1
+            samples += self._samples_in(batch)
             for callback in self._each_step:
                 callback.on_step_end(self)
             stopping = bool(stop) if self.together is None else self.together.stops(bool(stop))
@@ -325,7 +327,14 @@ class Run:
         reached = self.position.step + unread
         if reached < last and not stopping:
             raise RecipeError(f"an epoch has {last} steps, and the data ended after {reached}.")
-        return stopping, (reached - first) * self.settings.batch_size / (shown - started)
+        return stopping, samples / (shown - started)
+
+    def _samples_in(self, batch: Sequence[Any]) -> int:
+        """The samples of a step, in all processes."""
+        if not isinstance(self.trainable.data, DataLoader):
+            return self.settings.batch_size
+        own = batch[-1].shape[0] if batch[-1].ndim else 1
+        return own * (1 if self.together is None else self.together.size)
 
     def _set_rates(self, step: int) -> None:
         """Set the learning rates of a step from the schedule, if there is one."""
