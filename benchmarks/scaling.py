@@ -1,10 +1,12 @@
 """Scaling over GPUs: the training steps of workloads.py in 1 to N processes, a GPU each, beside PyTorch's over NCCL and gloo.
 
-    python benchmarks/scaling.py --gpus 1 2 4 --tasks resnet gpt2s mlm --results benchmarks/results
+    python benchmarks/scaling.py --gpus 2 4 8 --tasks resnet gpt2s mlm --results benchmarks/results
+    python benchmarks/scaling.py --gpus 2 --tasks mlp --device cpu --steps 5 --rounds 1       # tries it without GPUs
 
 Each process takes the same batch as one alone (weak scaling). A figure says how many times the samples a second of one process N processes
-reach, by the slowest of them; `expected` is the formula of docs/distributed.md for PCIe. `alone` exchanges nothing, so it is what the host and
-its memory cost N processes. Starts torchrun once for each way and each number of processes, and passes over what a time limit leaves no room for.
+reach, by the slowest of them; `expected` is the formula of docs/distributed.md for PCIe, printed before a way is measured. `alone` exchanges
+nothing, so it is what the host and its memory cost N processes. One process is measured first, for all others are divided by it. Starts torchrun
+once for each way and each number of processes, and passes over what a time limit leaves no room for, in words.
 """
 
 from __future__ import annotations
@@ -153,7 +155,7 @@ def expected(parameters: float, seconds: float, way: str, processes: int) -> flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpus", type=int, nargs="+", default=[1, 2], help="numbers of processes, 1 among them")
+    parser.add_argument("--gpus", type=int, nargs="+", default=[2], help="numbers of processes, a GPU each, beside one alone")
     parser.add_argument("--tasks", nargs="+", default=["resnet", "gpt2s", "mlm"], choices=list(WORKLOADS))
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--steps", type=int, default=50)
@@ -168,19 +170,34 @@ def main() -> None:
     if "RANK" in os.environ:
         work(arguments)
         return
+    if min(arguments.gpus) < 1 or arguments.steps < 2 or arguments.rounds < 1:
+        parser.error("--gpus and --rounds are 1 or more, --steps 2 or more.")
     begin, found = time.monotonic(), {}
-    for way in arguments.ways:
-        for task in arguments.tasks:
-            for processes in arguments.gpus:
-                if processes == 1 and way not in ("alone", "torch-nccl"):
-                    continue
-                left = begin + arguments.seconds - time.monotonic()
-                told = start(task, way, processes, arguments, min(left, 240)) if left > 10 else None
-                if told:
-                    found[task, way, processes] = told
-                    print(f"{task}, {way}, {processes}: {told['ms']:.3f} ms, loss {told['loss']:.4f}", flush=True)
+    for task, way, processes in planned(arguments.tasks, arguments.ways, arguments.gpus, arguments.device):
+        left = begin + arguments.seconds - time.monotonic()
+        if left <= 10:
+            print(f"{task}, {way}, {processes}: left out, for --seconds is over", flush=True)
+            continue
+        one = found.get((task, "alone", 1))
+        by_formula = expected(one["parameters"], one["ms"] / 1e3, way, processes) if one else None
+        if by_formula:
+            print(f"{task}, {way}, {processes}: {by_formula:.2f} times is expected", flush=True)
+        told = start(task, way, processes, arguments, min(left, 240))
+        if told:
+            found[task, way, processes] = told
+            print(f"{task}, {way}, {processes}: {told['ms']:.3f} ms, loss {told['loss']:.4f}", flush=True)
     measured = report(found)
     keep(arguments.results, "scaling", arguments.device or "webgpu", measured)
+
+
+def planned(tasks: list[str], ways: list[str], counts: list[int], device: str | None) -> list[tuple[str, str, int]]:
+    """What to measure: task, way, processes. First what all others are divided by: one process of each library."""
+    if device == "cpu" and "torch-nccl" in ways:
+        print("torch-nccl: left out, for NCCL needs GPUs", flush=True)
+        ways = [way for way in ways if way != "torch-nccl"]
+    theirs = [way for way in ways if way.startswith("torch")][:1]  # a process alone exchanges nothing, whatever would carry it
+    plan = [(task, way, 1) for way in ("alone", *theirs) for task in tasks]
+    return plan + [(task, way, n) for way in ways for task in tasks for n in sorted({*counts} - {1})]
 
 
 def report(found: dict[tuple[str, str, int], dict[str, float]]) -> list[Measured]:
@@ -192,7 +209,8 @@ def report(found: dict[tuple[str, str, int], dict[str, float]]) -> list[Measured
             continue
         peers = {}
         for name in ("torch-nccl", "torch-gloo"):
-            single, several = found.get((task, "torch-nccl", 1)), found.get((task, name, processes))
+            single = found.get((task, "torch-nccl", 1)) or found.get((task, "torch-gloo", 1))
+            several = found.get((task, name, processes))
             if single and several and way != "alone":
                 peers[WAYS[name]] = processes * single["ms"] / several["ms"]
         by_formula = expected(told["parameters"], one["ms"] / 1e3, way, processes)

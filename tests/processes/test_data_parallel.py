@@ -299,6 +299,18 @@ ddp(sg.tensor([[rank + 1.0]])).sum().backward()
 assert linear.weight.grad.item() == 1.5
 refused(lambda: sg.compile(lambda x: ddp(x).sum().backward())(sg.ones(1, 1)), "hook")
 
+# what would be ignored, or end a later step
+whole = DDP(nn.Linear(1, 1))
+hooks = dist.default_hooks
+refused(lambda: whole.register_comm_hook(None, 3), "must be a function")
+refused(lambda: whole.register_comm_hook(2, hooks.fp16_compress_hook), "would be ignored")
+refused(lambda: whole.register_comm_hook(dist.ErrorFeedback(), hooks.allreduce_hook), "rounds nothing")
+whole.register_comm_hook(dist.group.WORLD, hooks.fp16_compress_hook)
+refused(lambda: whole.register_comm_hook(None, hook), "only be called once")
+for cap in (-1, float("nan"), "25"):
+    refused(lambda: DDP(nn.Linear(1, 1), bucket_cap_mb=cap), "number of megabytes")
+refused(lambda: DDP([1]), "must be an nn.Module")
+
 # models that differ
 refused(lambda: DDP(nn.Linear(2, 1 + rank)), "weight: float32 (1, 2)")
 refused(lambda: DDP(nn.Linear(2, 1, bias=rank == 0)), "rank 1 has")

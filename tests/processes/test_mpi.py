@@ -21,7 +21,15 @@ pytestmark = [
 
 PROGRAM = """
 import shadergrad as sg
-dist=sg.distributed; dist.init_process_group("mpi")
+import warnings
+dist=sg.distributed
+for options,word in (({"rank":5},"made this process rank"),({"world_size":3},"of 2"),({"init_method":"tcp://127.0.0.1:1"},"no init_method")):
+    try: dist.init_process_group("mpi",**options)
+    except sg.distributed.DistError as e: assert word in str(e),str(e)
+    else: raise AssertionError(options)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always"); dist.init_process_group("mpi",timeout=5)
+assert "no time limits" in str(told[0].message)
 rank,size=dist.get_rank(),dist.get_world_size(); assert size==2 and dist.get_backend()=="mpi"
 def same(t,e): assert t.tolist()==e,(t.tolist(),e)
 for dt in (sg.float32,sg.float16,sg.int32,sg.int64):
@@ -42,6 +50,9 @@ g=dist.new_group([1]); assert dist.get_world_size(g)==(1 if rank else -1)
 m=sg.nn.parallel.DistributedDataParallel(sg.nn.Linear(1,1,bias=False))
 step=sg.compile(lambda x: (m.zero_grad(), m(x).sum().backward(), m.module.weight.grad*1)[2])
 for _ in range(3): same(step(sg.tensor([[rank+1.0]])),[[1.5]])
+try: dist.all_reduce(sg.ones(1+rank))
+except sg.distributed.DistError as e: assert "the same call" in str(e)
+else: raise AssertionError
 dist.barrier()
 dist.destroy_process_group()
 """

@@ -133,6 +133,7 @@ def refused(call, word):
         raise AssertionError("not refused: " + word)
 
 refused(lambda: dist.init_process_group("gloo"), "twice")
+refused(lambda: dist.new_group(timeout="soon"), "timeout is 'soon'")
 refused(lambda: dist.all_reduce([1.0]), "takes tensors")
 refused(lambda: dist.all_reduce(sg.ones(1), dist.ReduceOp.BAND), "integers")
 refused(lambda: dist.all_reduce(sg.ones(1, dtype=sg.int32), dist.ReduceOp.AVG), "floating")
@@ -143,6 +144,27 @@ refused(lambda: dist.new_group([0, 5]), "0 to 1")
 refused(lambda: dist.broadcast(sg.ones(1), src=7), "not in the group")
 refused(lambda: dist.send(sg.ones(1), dst=rank), "itself")
 refused(lambda: sg.compile(lambda v: [dist.gather(v, None, dst=0), v])(sg.ones(1)), "compiled step")
+# what all must give alike is compared before values are mixed, or, of an operation that is waited for later, with them
+unlike = "the processes do not make the same call: rank 0 has "
+mine = sg.ones(2, dtype=sg.float32 if rank else sg.int32)
+refused(lambda: dist.all_reduce(mine), unlike + "'all_reduce int32 (2,) SUM', rank 1 has 'all_reduce float32 (2,) SUM'")
+refused(lambda: dist.all_reduce(mine, async_op=True).wait(), unlike)
+refused(lambda: dist.all_reduce(sg.ones(2 + rank)), unlike)
+refused(lambda: dist.all_reduce(sg.ones(2), dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM), unlike)
+refused(lambda: dist.broadcast(sg.ones(2), src=rank), unlike)
+refused(lambda: dist.broadcast(sg.ones(2 + rank), src=0), unlike)
+refused(lambda: dist.all_gather([sg.ones(1), sg.ones(1)], sg.ones(1)) if rank else dist.barrier(), unlike + "'barrier'")
+# messages of one tag come in order, however many are under way
+if rank == 0:
+    sent = [dist.isend(sg.ones(3 * (k % 3) + 1) * k, dst=1, tag=k % 2) for k in range(12)]
+    assert all([work.wait() for work in sent])
+    kept = dist.isend(sg.ones(2), dst=1, tag=7)  # its values are not taken
+else:
+    got = [sg.zeros(3 * (k % 3) + 1) for k in range(12)]
+    works = [dist.irecv(x, src=0, tag=k % 2) for k, x in enumerate(got)]
+    assert all([work.wait() for work in reversed(works)])
+    assert [x[-1].item() for x in got] == list(range(12))
+    refused(lambda: dist.recv(sg.ones(2, dtype=sg.int32), src=0, tag=7), "has sent 'float32 (2,)', and this process takes 'int32 (2,)'")
 work = None if rank else dist.all_reduce(sg.ones(1), async_op=True)
 if rank:
     time.sleep(0.3)
@@ -255,6 +277,17 @@ def test_a_process_that_ends_takes_the_others_along(end: str, count: int, word: 
     assert "another process has ended" in ended[0].err, ended[0].err
     assert word in ended[0].err, ended[0].err
     assert time.monotonic() - begun < 45  # 23 on an idle machine
+
+
+def test_a_process_that_was_met_by_a_file_tells_why_it_ends(tmp_path: Path) -> None:
+    """There are no signs of life in a file, which would grow by them."""
+    source = DIES.format(end="raise ValueError('this is why')", count=1000).replace(
+        'init_process_group("gloo")',
+        f'init_process_group("gloo", "file://{tmp_path}/meet", rank=int(os.environ["RANK"]), world_size=2)',
+    )
+    ended = finish(start(source, 2))
+    assert [e.code != 0 for e in ended] == [True, True]
+    assert "another process has ended: rank 1: ValueError: this is why" in ended[0].err, ended[0].err
 
 
 def test_a_slow_process_is_waited_for() -> None:

@@ -1,7 +1,8 @@
 """Operations of all processes of a group, on tensors of any device.
 
 In: tensors. Out: the tensors, with new values, and None; with async_op=True a Work, after whose wait() they have them. Values travel
-from host memory to host memory: those of a GPU are read first and written afterwards.
+from host memory to host memory: those of a GPU are read first and written afterwards. All processes say which operation they mean, of which dtype,
+shape and op: DistError is raised in all of them where they differ.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..tensor import Tensor
 from .engines import REDUCED, Pending, ReduceOp
 from .errors import NoGroupError
 from .groups import GroupMember, ProcessGroup, chosen
+from .headers import Behind, Received, Sent, started, words_of
 from .work import Work
 
 WIDER = {
@@ -33,7 +35,8 @@ def array_of(tensor: Any, what: str) -> np.ndarray:
     """The values of a tensor, as a fresh array in C order. Raises DTypeError for what is no tensor, CompileError in a capture."""
     if not isinstance(tensor, Tensor):
         raise DTypeError(
-            f"[distributed.{what}] takes tensors, not {type(tensor).__name__}. Hint: {what}_object, of any object."
+            f"[distributed.{what}] takes tensors, not {type(tensor).__name__}. Hint: sg.tensor(...); objects travel by all_gather_object and "
+            "broadcast_object_list."
         )
     if current.trace is not None:
         current.trace.on_read(f"distributed.{what}")
@@ -47,11 +50,15 @@ def put(tensor: Tensor, array: np.ndarray) -> Tensor:
     return tensor
 
 
-def _give(pending: Pending, finish: Callable[[], Any], async_op: bool) -> Work | None:
-    work = Work(pending, finish)
+def _give(
+    words: str, group: ProcessGroup, begin: Callable[[], Pending], finish: Callable[[], Any], async_op: bool
+) -> Work | None:
+    """Begin an operation whose words all processes give alike: they are compared first, or, of an operation that is not waited for here, beside it."""
+    compared = started(words, group)
     if async_op:
-        return work
-    work.wait()
+        return Work(Behind(compared, begin()), finish)
+    compared.wait()
+    Work(begin(), finish).wait()
     return None
 
 
@@ -111,8 +118,13 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
         return None
     found = chosen(group, "all_reduce")
     given = Reduced(array_of(tensor, "all_reduce"), op, "all_reduce")
-    pending = found.engine.all_reduce(given.array, given.op)
-    return _give(pending, lambda: [put(tensor, given.result(given.array, found.size()))], async_op)
+    return _give(
+        words_of("all_reduce", tensor, op.name),
+        found,
+        lambda: found.engine.all_reduce(given.array, given.op),
+        lambda: [put(tensor, given.result(given.array, found.size()))],
+        async_op,
+    )
 
 
 def reduce(
@@ -138,7 +150,8 @@ def reduce(
     def finish() -> list[Tensor]:
         return [put(tensor, given.result(given.array, found.size())) if found.rank() == root else tensor]
 
-    return _give(found.engine.reduce(given.array, root, given.op), finish, async_op)
+    words = words_of("reduce", tensor, op.name, f"to {root}")
+    return _give(words, found, lambda: found.engine.reduce(given.array, root, given.op), finish, async_op)
 
 
 def broadcast(
@@ -155,8 +168,13 @@ def broadcast(
     found = chosen(group, "broadcast")
     root = root_of(found, src, group_src, "broadcast")
     array = array_of(tensor, "broadcast")
-    pending = found.engine.broadcast(raw(array), root)
-    return _give(pending, lambda: [tensor if found.rank() == root else put(tensor, array)], async_op)
+    return _give(
+        words_of("broadcast", tensor, f"from {root}"),
+        found,
+        lambda: found.engine.broadcast(raw(array), root),
+        lambda: [tensor if found.rank() == root else put(tensor, array)],
+        async_op,
+    )
 
 
 def raw(array: np.ndarray) -> np.ndarray:
@@ -181,8 +199,13 @@ def all_gather(tensor_list: Sequence[Any], tensor: Any, group: Any = None, async
     _check_list(tensor_list, tensor, found, "all_gather")
     array = array_of(tensor, "all_gather")
     out = np.empty((found.size(), *array.shape), array.dtype)
-    pending = found.engine.all_gather(raw(array), raw(out))
-    return _give(pending, lambda: [put(t, a) for t, a in zip(tensor_list, out, strict=True)], async_op)
+    return _give(
+        words_of("all_gather", tensor),
+        found,
+        lambda: found.engine.all_gather(raw(array), raw(out)),
+        lambda: [put(t, a) for t, a in zip(tensor_list, out, strict=True)],
+        async_op,
+    )
 
 
 def _check_list(tensors: Sequence[Any], like: Any, group: ProcessGroup, what: str) -> None:
@@ -213,8 +236,13 @@ def all_gather_into_tensor(
     array = array_of(input_tensor, "all_gather_into_tensor")
     _check_whole(output_tensor, input_tensor, found, "all_gather_into_tensor")
     out = np.empty(tuple(output_tensor.shape), array.dtype)
-    pending = found.engine.all_gather(raw(array), raw(out))
-    return _give(pending, lambda: put(output_tensor, out), async_op)
+    return _give(
+        words_of("all_gather_into_tensor", input_tensor),
+        found,
+        lambda: found.engine.all_gather(raw(array), raw(out)),
+        lambda: put(output_tensor, out),
+        async_op,
+    )
 
 
 def _check_whole(whole: Any, part: Any, group: ProcessGroup, what: str) -> None:
@@ -249,8 +277,13 @@ def _reduce_scatter(output: Any, array: np.ndarray, op: Any, group: ProcessGroup
     given = Reduced(array, op, "reduce_scatter")
     rows = given.array.reshape(group.size(), -1)
     out = np.empty(rows.shape[1], rows.dtype)
-    pending = group.engine.reduce_scatter(rows, out, given.op)
-    return _give(pending, lambda: put(output, given.result(out, group.size())), async_op)
+    return _give(
+        words_of("reduce_scatter", output, op.name),
+        group,
+        lambda: group.engine.reduce_scatter(rows, out, given.op),
+        lambda: put(output, given.result(out, group.size())),
+        async_op,
+    )
 
 
 def reduce_scatter(
@@ -300,9 +333,10 @@ def gather(
         assert gather_list is not None
         _check_list(gather_list, tensor, found, "gather")
     out = np.empty((found.size(), *array.shape), array.dtype) if is_root else None
-    pending = found.engine.gather(raw(array), None if out is None else raw(out), root)
     return _give(
-        pending,
+        words_of("gather", tensor, f"to {root}"),
+        found,
+        lambda: found.engine.gather(raw(array), None if out is None else raw(out), root),
         lambda: [put(t, a) for t, a in zip(gather_list or (), () if out is None else out, strict=True)],
         async_op,
     )
@@ -338,8 +372,13 @@ def scatter(
         assert scatter_list is not None
         _check_list(scatter_list, tensor, found, "scatter")
         given = np.stack([array_of(t, "scatter") for t in scatter_list])
-    pending = found.engine.scatter(None if given is None else raw(given), raw(out), root)
-    return _give(pending, lambda: [put(tensor, out)], async_op)
+    return _give(
+        words_of("scatter", tensor, f"from {root}"),
+        found,
+        lambda: found.engine.scatter(None if given is None else raw(given), raw(out), root),
+        lambda: [put(tensor, out)],
+        async_op,
+    )
 
 
 def all_to_all_single(
@@ -370,7 +409,8 @@ def all_to_all_single(
         )
     array = array_of(input, "all_to_all_single")
     out = np.empty_like(array)
-    return _give(found.engine.all_to_all(raw(array), raw(out)), lambda: put(output, out), async_op)
+    words = words_of("all_to_all_single", input)
+    return _give(words, found, lambda: found.engine.all_to_all(raw(array), raw(out)), lambda: put(output, out), async_op)
 
 
 def _peer(group: ProcessGroup, rank: int | None, group_rank: int | None, what: str) -> int:
@@ -393,7 +433,8 @@ def isend(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, 
     """
     found = chosen(group, "isend")
     peer = _peer(found, dst, group_dst, "isend")
-    return Work(found.engine.send(raw(array_of(tensor, "isend")), peer, tag), lambda: [tensor])
+    array = array_of(tensor, "isend")
+    return Work(Sent(words_of("", tensor), found.engine, raw(array), peer, tag), lambda: [tensor])
 
 
 def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Work:
@@ -405,10 +446,15 @@ def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, 
     ...     print(str(error)[:19])
     [distributed.irecv]
     """
+    return _received(tensor, src, group, tag, group_src, is_async=True)
+
+
+def _received(tensor: Any, src: int | None, group: Any, tag: int, group_src: int | None, is_async: bool) -> Work:
     found = chosen(group, "irecv")
     peer = _peer(found, src, group_src, "irecv")
     array = array_of(tensor, "irecv")
-    return Work(found.engine.recv(raw(array), peer, tag), lambda: [put(tensor, array)])
+    received = Received(words_of("", tensor), found, raw(array), peer, tag, is_async)
+    return Work(received, lambda: [put(tensor, array)])
 
 
 def send(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
@@ -432,7 +478,7 @@ def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, g
     ...     print(str(error)[:19])
     [distributed.irecv]
     """
-    irecv(tensor, src, group, tag, group_src).wait()
+    _received(tensor, src, group, tag, group_src, is_async=False).wait()
     found = chosen(group, "recv")
     return found.ranks[group_src] if group_src is not None else (src or 0)
 
@@ -446,7 +492,8 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     """
     if group is GroupMember.NON_GROUP_MEMBER:
         return None
-    return _give(chosen(group, "barrier").engine.barrier(), lambda: None, async_op)
+    found = chosen(group, "barrier")
+    return _give("barrier", found, found.engine.barrier, lambda: None, async_op)
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:

@@ -201,7 +201,7 @@ def init_process_group(
     backend: "gloo" (PyTorch's, the default) or "mpi" (mpi4py, started by mpirun). "nccl" is taken for gloo, with a warning: WebGPU
     devices exchange values through host memory. init_method: "env://" (the default: what torchrun sets), "tcp://HOST:PORT" or
     "file:///PATH", the last two with rank and world_size. store: instead of it, what TCPStore, FileStore or PrefixStore gave.
-    timeout: a timedelta or seconds for finding each other and for each operation; by default half an hour. device_id: of the
+    timeout: a timedelta or seconds for finding each other and for each operation; by default half an hour; MPI has no time limits. device_id: of the
     card of this process, is not needed. Of a single process (rank 0 of 1) nothing is asked.
 
     Raises NoGroupError where something is missing, or there is a group already; DistNetworkError where the others are not found;
@@ -221,13 +221,22 @@ def init_process_group(
             "[init_process_group] pg_options are options of NCCL's, which is not there. Hint: leave them out."
         )
     seconds = seconds_of(TIMEOUT if timeout is None else timeout)
-    engine = _mpi() if backend_of(backend) == "mpi" else _gloo(init_method, store, rank, world_size, seconds)
+    if not seconds > 0.0:
+        raise NoGroupError(f"[init_process_group] timeout is {timeout!r}; it must be positive: a timedelta, or seconds.")
+    if backend_of(backend) == "mpi":
+        engine = _mpi(init_method, store, rank, world_size, timeout)
+    else:
+        engine = _gloo(init_method, store, rank, world_size, seconds)
     _groups.world = ProcessGroup(engine, range(engine.size))
     GroupMember.WORLD = _groups.world
 
 
 def seconds_of(timeout: timedelta | float) -> float:
-    return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    """Raises NoGroupError for what is no time."""
+    try:
+        return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    except (TypeError, ValueError):
+        raise NoGroupError(f"[distributed] timeout is {timeout!r}. Hint: a timedelta, or seconds.") from None
 
 
 def backend_of(backend: str | None) -> str:
@@ -254,27 +263,30 @@ def _gloo(method: str | None, store: Any, rank: int, size: int, timeout: float) 
     classes = library.c10d().classes
     store, signs = (classes.PrefixStore(f"group{_groups.made}", s) for s in (place.store, place.signs))
     _refuse_twice(store, place.rank)
-    watch = None
-    if not isinstance(place.store, classes.FileStore):  # which would grow by each sign of life
-        watch = Watch(classes.PrefixStore("watch", signs), place.rank, place.size, place.holds_store)
-        if place.holds_store == place.rank:
-            _groups.held.append((place.store, watch))
-    explain = watch.explain if watch else (lambda error: f"[distributed] rank {place.rank} stops: {error}")
-    if watch:
-        watch.start()
-        _groups.watch = watch
-        atexit.register(_end)
+    beats = not isinstance(_innermost(place.store), classes.FileStore)  # which would grow by each sign of life
+    watch = Watch(classes.PrefixStore("watch", signs), place.rank, place.size, place.holds_store, beats)
+    if place.holds_store == place.rank:
+        _groups.held.append((place.store, watch))
+    watch.start()
+    _groups.watch = watch
+    atexit.register(_end)
     try:
-        engine = Gloo(classes.PrefixStore("world", store), place.rank, place.size, timeout, explain)
+        engine = Gloo(classes.PrefixStore("world", store), place.rank, place.size, timeout, watch.explain)
         engine.barrier().wait()
     except BaseException:
-        if watch:
-            watch.stop()
-            _groups.watch = None
-            _groups.held = [(store, held_by) for store, held_by in _groups.held if held_by is not watch]
+        watch.stop()
+        _groups.watch = None
+        _groups.held = [(store, held_by) for store, held_by in _groups.held if held_by is not watch]
         raise
     _groups.made += 1
     return engine
+
+
+def _innermost(store: Any) -> Any:
+    """The store behind prefixes."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    return store
 
 
 def _refuse_twice(store: Any, rank: int) -> None:
@@ -286,10 +298,23 @@ def _refuse_twice(store: Any, rank: int) -> None:
         )
 
 
-def _mpi() -> Engine:
+def _mpi(method: str | None, store: Any, rank: int, size: int, timeout: Any) -> Engine:
+    """MPI's processes. Raises NoGroupError for arguments that contradict mpirun, which alone decides."""
     from .mpi import Mpi  # for those who need it: it imports mpi4py
 
-    return Mpi.world()
+    if method not in (None, "env://") or store is not None:
+        raise NoGroupError(
+            '[init_process_group] the backend "mpi" takes no init_method and no store: mpirun connects the processes. Hint: leave them out.'
+        )
+    if timeout is not None:
+        warnings.warn('the backend "mpi" has no time limits: timeout has no effect.', stacklevel=3)
+    engine = Mpi.world()
+    if rank not in (-1, engine.rank) or size not in (-1, engine.size):
+        raise NoGroupError(
+            f"[init_process_group] rank={rank} and world_size={size}, but mpirun has made this process rank {engine.rank} of {engine.size}. "
+            "Hint: leave them out."
+        )
+    return engine
 
 
 def _leave() -> None:

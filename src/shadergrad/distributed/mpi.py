@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -113,6 +114,8 @@ class Mpi(Engine):
         return Requested(self._comm.Ibarrier(), None)
 
     def subgroup(self, ranks: Sequence[int], timeout: float | None) -> Engine | None:
+        if timeout is not None:
+            warnings.warn('the backend "mpi" has no time limits: timeout has no effect.', stacklevel=4)
         made = self._comm.Split(0 if self.rank in ranks else self._mpi.UNDEFINED, self.rank)
         return None if made == self._mpi.COMM_NULL else Mpi(self._mpi, made)
 

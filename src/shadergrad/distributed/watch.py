@@ -26,9 +26,11 @@ EXIT = 1
 
 
 class Watch:
-    """The thread of one process. holds_store: the rank with which the store ends."""
+    """The thread of one process. holds_store: the rank with which the store ends. beats: whether there are signs of life; else processes only say by
+    which error they end."""
 
-    def __init__(self, store: Any, rank: int, size: int, holds_store: int | None) -> None:
+    def __init__(self, store: Any, rank: int, size: int, holds_store: int | None, beats: bool = True) -> None:
+        self._beats = beats
         self._store, self._rank, self._size, self._holds_store = store, rank, size, holds_store
         self._stopped = threading.Event()
         self._news = ""
@@ -40,13 +42,14 @@ class Watch:
     def start(self) -> None:
         self._hook = sys.excepthook
         sys.excepthook = self._on_error
-        self._thread.start()
+        if self._beats:
+            self._thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
         if self._hook is not None and sys.excepthook == self._on_error:
             sys.excepthook = self._hook
-        if threading.current_thread() is not self._thread:
+        if self._beats and threading.current_thread() is not self._thread:
             self._thread.join(2 * BEAT)
 
     def say_done(self) -> None:
