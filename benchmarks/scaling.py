@@ -155,7 +155,9 @@ def expected(parameters: float, seconds: float, way: str, processes: int) -> flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpus", type=int, nargs="+", default=[2], help="numbers of processes, a GPU each, beside one alone")
+    parser.add_argument(
+        "--gpus", type=int, nargs="+", default=[2], help="numbers of processes, a GPU each, beside one alone"
+    )
     parser.add_argument("--tasks", nargs="+", default=["resnet", "gpt2s", "mlm"], choices=list(WORKLOADS))
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--steps", type=int, default=50)
@@ -195,7 +197,9 @@ def planned(tasks: list[str], ways: list[str], counts: list[int], device: str | 
     if device == "cpu" and "torch-nccl" in ways:
         print("torch-nccl: left out, for NCCL needs GPUs", flush=True)
         ways = [way for way in ways if way != "torch-nccl"]
-    theirs = [way for way in ways if way.startswith("torch")][:1]  # a process alone exchanges nothing, whatever would carry it
+    theirs = [way for way in ways if way.startswith("torch")][
+        :1
+    ]  # a process alone exchanges nothing, whatever would carry it
     plan = [(task, way, 1) for way in ("alone", *theirs) for task in tasks]
     return plan + [(task, way, n) for way in ways for task in tasks for n in sorted({*counts} - {1})]
 

@@ -48,6 +48,8 @@ MODELS = (
 # a way to exchange: its name, bytes a parameter, steps between exchanges
 WAYS = (("DDP", 4, 1), ("DDP, float16", 2, 1), ("DiLoCo, H = 50, float16", 2, 50), ("DiLoCo, H = 500, int8", 1, 500))
 PROCESSES = 8
+VOLUNTEERS = (10, 100, 1000, 10_000)  # at home, each with a GPU
+SELDOM = (500, 5000, 50_000)  # steps between their exchanges
 
 
 def traffic(count: int, numbers: float, width: int, network: Network) -> float:
@@ -81,7 +83,23 @@ def table() -> str:
         for network in NETWORKS:
             cells = [f"{100 * share(model, network, width, every):.0f} %" for _, width, every in WAYS]
             lines.append(f"| {network.name} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines[1:], ""])
+    return "\n".join([*lines[1:], "", *volunteers(), ""])
+
+
+def volunteers() -> list[str]:
+    """The lines of the table of how many times the throughput of one process volunteers reach, by DiLoCo with float16."""
+    network = NETWORKS[-1]
+    model = MODELS[0]
+    lines = [
+        f"**Volunteers on paper**: {model.name.partition(',')[0]} by DiLoCo with float16 over {network.name}, in times the throughput of one process.",
+        "",
+        "| processes | " + " | ".join(f"H = {every:,}" for every in SELDOM) + " |",
+        "|---" * (len(SELDOM) + 1) + "|",
+    ]
+    for count in VOLUNTEERS:
+        cells = [f"{count * share(model, network, 2, every, count):,.0f}" for every in SELDOM]
+        lines.append(f"| {count:,} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def page(text: str) -> str:

@@ -410,7 +410,9 @@ def all_to_all_single(
     array = array_of(input, "all_to_all_single")
     out = np.empty_like(array)
     words = words_of("all_to_all_single", input)
-    return _give(words, found, lambda: found.engine.all_to_all(raw(array), raw(out)), lambda: put(output, out), async_op)
+    return _give(
+        words, found, lambda: found.engine.all_to_all(raw(array), raw(out)), lambda: put(output, out), async_op
+    )
 
 
 def _peer(group: ProcessGroup, rank: int | None, group_rank: int | None, what: str) -> int:

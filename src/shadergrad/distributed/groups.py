@@ -222,7 +222,9 @@ def init_process_group(
         )
     seconds = seconds_of(TIMEOUT if timeout is None else timeout)
     if not seconds > 0.0:
-        raise NoGroupError(f"[init_process_group] timeout is {timeout!r}; it must be positive: a timedelta, or seconds.")
+        raise NoGroupError(
+            f"[init_process_group] timeout is {timeout!r}; it must be positive: a timedelta, or seconds."
+        )
     if backend_of(backend) == "mpi":
         engine = _mpi(init_method, store, rank, world_size, timeout)
     else:

@@ -22,7 +22,10 @@ WORDS, DIGEST = 176, 16  # bytes
 def words_of(what: str, *given: object) -> str:
     """A call: the operation, and what all processes must give alike. A tensor stands for its dtype and shape."""
     return " ".join(
-        [*filter(None, [what]), *(f"{t.dtype.name} {tuple(t.shape)}" if isinstance(t, Tensor) else str(t) for t in given if t is not None)]
+        [
+            *filter(None, [what]),
+            *(f"{t.dtype.name} {tuple(t.shape)}" if isinstance(t, Tensor) else str(t) for t in given if t is not None),
+        ]
     )
 
 
@@ -87,7 +90,7 @@ class Sent(Pending):
             part.wait(timeout)
 
     def is_completed(self) -> bool:
-        return all([part.is_completed() for part in self._parts])
+        return all(part.is_completed() for part in self._parts)
 
 
 class Received(Pending):

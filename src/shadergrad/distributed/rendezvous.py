@@ -6,9 +6,11 @@ the number of processes from the caller. A restarted group of torchrun begins wi
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
+from numbers import Integral
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from .. import config
 from .errors import DistNetworkError, NoGroupError
@@ -30,6 +32,8 @@ class Place(NamedTuple):
 def find(method: str | None, store: Any, rank: int, size: int, timeout: float) -> Place:
     """rank, size: -1 where the caller has not said. Raises NoGroupError where something is missing, DistNetworkError where the
     store cannot be reached."""
+    if not (isinstance(rank, Integral) and isinstance(size, Integral)):
+        raise NoGroupError(f"[init_process_group] rank={rank!r} and world_size={size!r} must be whole numbers.")
     if store is not None:
         _check("store", rank, size)
         return Place(store, rank, size, None, _beside(store, timeout))
@@ -45,17 +49,27 @@ def find(method: str | None, store: Any, rank: int, size: int, timeout: float) -
         return _from_environment(rank, size, timeout)
     if url.scheme == "tcp":
         _check("tcp://", rank, size)
-        if url.hostname is None or url.port is None:
-            raise NoGroupError(f"[init_process_group] {method!r} lacks a host or a port. Hint: tcp://10.0.0.1:29500")
-        store = _tcp(url.hostname, url.port, rank, size, timeout, rank == 0)
+        port = _port(url)
+        if url.hostname is None or port is None:
+            raise NoGroupError(
+                f"[init_process_group] {method!r} lacks a host, or a port from 0 to 65535. Hint: tcp://10.0.0.1:29500"
+            )
+        store = _tcp(url.hostname, port, rank, size, timeout, rank == 0)
         return Place(store, rank, size, 0, _beside(store, timeout))
     if url.scheme == "file":
         _check("file://", rank, size)
-        store = c10d().classes.FileStore(url.path, size)
+        store = _file(method or "", url.netloc, url.path, size, timeout)
         return Place(store, rank, size, None, store)
     raise NoGroupError(
         f"[init_process_group] there is no init_method {method!r}. Hint: env://, tcp://HOST:PORT or file:///PATH."
     )
+
+
+def _port(url: SplitResult) -> int | None:
+    try:
+        return url.port
+    except ValueError:
+        return None
 
 
 def _check(method: str, rank: int, size: int) -> None:
@@ -79,6 +93,26 @@ def _from_environment(rank: int, size: int, timeout: float) -> Place:
         prefix = f"shadergrad/attempt{config.launched_with('TORCHELASTIC_RESTART_COUNT') or '0'}"
         store, signs = (c10d().classes.PrefixStore(prefix, s) for s in (store, signs))
     return Place(store, rank, size, None if by_agent else 0, signs)
+
+
+def _file(method: str, host: str, path: str, size: int, timeout: float) -> Any:
+    """Raises NoGroupError for a file that cannot be made, for which PyTorch would wait."""
+    folder = os.path.dirname(path)
+    if host not in ("", "localhost") or not os.path.basename(path) or not folder:
+        raise NoGroupError(
+            f"[init_process_group] {method!r} names no file. Hint: a whole path, file:///shared/folder/file"
+        )
+    if (
+        os.path.isdir(path)
+        or not os.path.isdir(folder)
+        or not os.access(path if os.path.exists(path) else folder, os.W_OK)
+    ):
+        raise NoGroupError(
+            f"[init_process_group] {path} cannot be written. Hint: a file in a folder that exists and all processes share; it is removed at the end."
+        )
+    store = c10d().classes.FileStore(path, size)
+    store.set_timeout(timedelta(seconds=timeout))
+    return store
 
 
 def _beside(store: Any, timeout: float) -> Any:

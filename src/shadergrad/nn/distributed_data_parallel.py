@@ -69,7 +69,9 @@ class DistributedDataParallel(Module):
     ) -> None:
         super().__init__()
         if not isinstance(module, Module):
-            raise ArgumentError(f"[DistributedDataParallel] module is a {type(module).__name__}; it must be an nn.Module.")
+            raise ArgumentError(
+                f"[DistributedDataParallel] module is a {type(module).__name__}; it must be an nn.Module."
+            )
         if not is_initialized():
             raise DeviceError(
                 "[DistributedDataParallel] there is no process group. Hint: sg.distributed.init_process_group() first, in a program that "
@@ -208,9 +210,13 @@ class DistributedDataParallel(Module):
         for a second hook.
         """
         if not callable(hook):
-            raise ArgumentError(f"[register_comm_hook] hook is {hook!r}; it must be a function of a state and a bucket.")
+            raise ArgumentError(
+                f"[register_comm_hook] hook is {hook!r}; it must be a function of a state and a bucket."
+            )
         if self._state.has_hook:
-            raise ArgumentError("[register_comm_hook] can only be called once for a model. Hint: make another DistributedDataParallel.")
+            raise ArgumentError(
+                "[register_comm_hook] can only be called once for a model. Hint: make another DistributedDataParallel."
+            )
         compression = default_hooks.compression_of(hook)
         reducer = self._state.reducer
         if compression is not None and not (
@@ -221,7 +227,9 @@ class DistributedDataParallel(Module):
                 "process group that the model was made with."
             )
         if isinstance(state, default_hooks.ErrorFeedback) and compression == "":
-            raise ArgumentError("[register_comm_hook] allreduce_hook rounds nothing, so that ErrorFeedback would be ignored. Hint: None.")
+            raise ArgumentError(
+                "[register_comm_hook] allreduce_hook rounds nothing, so that ErrorFeedback would be ignored. Hint: None."
+            )
         self._state.has_hook = True
         if compression is None:
             reducer.set_hook(state, hook)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import cycle, islice
+from numbers import Integral
 from typing import Any
 
 from ... import distributed
@@ -17,7 +18,7 @@ class DistributedSampler(Sampler[int]):
 
     num_replicas, rank: by default those of sg.distributed. shuffle: else the indices come in order.
     drop_last: leave out what does not divide evenly; else the first indices come again, so that all shares are equally large.
-    Call set_epoch(epoch) before each epoch, for another order. Raises DataError for a rank that there is not.
+    Call set_epoch(epoch) before each epoch, for another order. Raises DataError for a rank that there is not, and for numbers that are not whole.
 
     >>> list(sg.utils.data.DistributedSampler("abcde", num_replicas=2, rank=1, shuffle=False))
     [1, 3, 0]
@@ -34,6 +35,10 @@ class DistributedSampler(Sampler[int]):
     ) -> None:
         self.num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
         self.rank = distributed.get_rank() if rank is None else rank
+        if not isinstance(self.num_replicas, Integral) or not isinstance(self.rank, Integral) or self.num_replicas < 1:
+            raise DataError(
+                f"[DistributedSampler] num_replicas={num_replicas!r}, rank={rank!r}: they must be whole numbers, num_replicas at least 1."
+            )
         if not 0 <= self.rank < self.num_replicas:
             raise DataError(f"Invalid rank {self.rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
         self.dataset = dataset
