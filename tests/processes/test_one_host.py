@@ -207,6 +207,29 @@ def test_a_process_that_ends_ends_the_wait_of_the_others() -> None:
     assert (gone.code, waited.out.strip()) == (3, "told"), waited.err
 
 
+SUSPENDED = """
+exchange = exchange_of()
+if rank == 1:
+    os.kill(os.getpid(), 19)  # which no process can ignore
+try:
+    taken(exchange, exchange.begin(stored(2.0)))
+except dist.DistBackendError as error:
+    assert "rank 1: no sign of life" in str(error), error
+    print("told")
+"""
+
+
+def test_a_suspended_process_ends_the_wait_of_the_others_with_an_error() -> None:
+    shorter = "import shadergrad.distributed.watch as w; w.SILENT, w.GRACE = 3.0, 60.0\ndist.init"
+    waiting, suspended = start(program(SUSPENDED).replace("dist.init", shorter, 1), 2)
+    try:
+        (waited,) = finish([waiting])
+        assert waited.out.strip() == "told", waited.err
+    finally:
+        suspended.kill()
+        suspended.communicate()
+
+
 LATE = """
 exchange = exchange_of()
 if rank == 0:

@@ -60,6 +60,10 @@ class Engine(ABC):
         """What is known of why an operation failed."""
         return f"[distributed] rank {self.rank} stops: {error}"
 
+    def has_news(self) -> bool:
+        """Whether another process is known to have ended."""
+        return False
+
     @abstractmethod
     def all_reduce(self, array: np.ndarray, op: ReduceOp) -> Pending:
         """op is not AVG, and the array's dtype is one of REDUCED."""

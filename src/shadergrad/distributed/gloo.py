@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 import numpy as np
@@ -28,6 +28,14 @@ LEAST = 1 << 19  # bytes that are worth a connection of their own
 GATHERED = 4  # processes, up to which halves are gathered and added here: as many bytes as float32's sum, or fewer
 
 Explain = Callable[[BaseException], str]  # what is known of why an operation failed
+
+
+class Informed(Protocol):
+    """What knows how the other processes are: watch.py."""
+
+    def explain(self, error: BaseException) -> str: ...
+
+    def has_news(self) -> bool: ...
 
 
 class Started(Pending):
@@ -131,13 +139,13 @@ def lanes_of(size: int) -> int:
 
 class Gloo(Engine):
     """See the module. One connection of gloo's moves about a gigabyte a second, whatever the network does, as one thread copies and adds:
-    so there are several, and large arrays are divided among them. explain: what the group knows of a failure."""
+    so there are several, and large arrays are divided among them. watch: what the group knows of the others."""
 
     name = "gloo"
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: float, explain: Explain) -> None:
+    def __init__(self, store: Any, rank: int, size: int, timeout: float, watch: Informed) -> None:
         self.rank, self.size = rank, size
-        self._store, self._seconds, self._explain = store, timeout, explain
+        self._store, self._seconds, self._watch, self._explain = store, timeout, watch, watch.explain
         self.timeout = timeout
         self._numbers = itertools.count()
         library = c10d()
@@ -146,11 +154,14 @@ class Gloo(Engine):
         try:
             self._group: Any = self._c.ProcessGroupGloo(store, rank, size, self._settings())
         except RuntimeError as error:
-            raise DistBackendError(explain(error)) from error
+            raise DistBackendError(self._explain(error)) from error
         _connected.add(self)
 
     def explain(self, error: BaseException) -> str:
         return self._explain(error)
+
+    def has_news(self) -> bool:
+        return self._watch.has_news()
 
     def _settings(self) -> Any:
         """Options with a device and a thread for each connection. GLOO_SOCKET_IFNAME: network interfaces, by commas, as PyTorch has it."""
@@ -265,7 +276,7 @@ class Gloo(Engine):
         if self.rank not in ranks:
             return None
         seconds = self._seconds if timeout is None else timeout
-        return Gloo(store, list(ranks).index(self.rank), len(ranks), seconds, self._explain)
+        return Gloo(store, list(ranks).index(self.rank), len(ranks), seconds, self._watch)
 
     def close(self) -> None:
         self._group = None  # before Python ends: its threads must be gone by then

@@ -273,7 +273,7 @@ def _gloo(method: str | None, store: Any, rank: int, size: int, timeout: float) 
     _groups.watch = watch
     atexit.register(_end)
     try:
-        engine = Gloo(classes.PrefixStore("world", store), place.rank, place.size, timeout, watch.explain)
+        engine = Gloo(classes.PrefixStore("world", store), place.rank, place.size, timeout, watch)
         engine.barrier().wait()
     except BaseException:
         watch.stop()

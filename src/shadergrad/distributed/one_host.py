@@ -68,8 +68,8 @@ class Others:
                 os.close(fd)
 
     def have_ended(self) -> bool:
-        """Whether one of them has ended."""
-        return bool(self._ends.poll(0))
+        """Whether one of them has ended, or counts as ended: it may be suspended."""
+        return bool(self._ends.poll(0)) or self._engine.has_news()
 
     def fail(self, why: str) -> None:
         """Raise DistBackendError, with what the engine knows about the failure of another process."""

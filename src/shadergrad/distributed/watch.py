@@ -52,6 +52,10 @@ class Watch:
         if self._beats and threading.current_thread() is not self._thread:
             self._thread.join(2 * BEAT)
 
+    def has_news(self) -> bool:
+        """Whether another process has ended, so that nobody should wait for it any more."""
+        return bool(self._news)
+
     def say_done(self) -> None:
         """This process leaves in good order."""
         with suppress(RuntimeError):
