@@ -195,6 +195,7 @@ for options, word in (({"every": 2.5}, "whole numbers"), ({"delay": 0.5}, "whole
     refused(lambda: outer(**options), word)
 refused(lambda: sg.optim.DiLoCo(model.parameters()), "must be an optimizer")
 refused(lambda: optimizer.add_param_group({"params": [nn.Parameter(sg.zeros(1))]}), "would not be exchanged")
+refused(lambda: sg.amp.GradScaler().step(optimizer), "scaler.step(optimizer.inner)")
 refused(lambda: optimizer.load_state_dict({}), "lacks inner, outer, steps")
 refused(lambda: outer().load_state_dict(state), "Hint: the same model and number of parts")
 
