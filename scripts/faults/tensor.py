@@ -51,7 +51,7 @@ FAULTS = (
     fault("tensor-views-get-a-history-later", "tensor/history.py", "HistoryTensor.requires_grad_",
           "else without_history(node), alone=True)", "else without_history(node))",
           HAND + "a_view_made_before_requires_grad_has_no_history"),
-    fault("tensor-a-leaf-in-the-interior", "tensor/backpropagation.py", "backward",
+    fault("tensor-a-leaf-in-the-interior", "tensor/backpropagation.py", "_refuse_moved",
           "if owner is not None and not owner.is_leaf:", "if False:",
           HAND + "a_leaf_that_became_a_result_gets_no_gradient"),
     fault("tensor-flags-behind-no-gradient", "tensor/backpropagation.py", "cotangent",

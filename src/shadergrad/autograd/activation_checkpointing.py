@@ -138,11 +138,12 @@ def _call(function: Callable[..., Any], args: Any, kwargs: Any, tensors: Sequenc
 
 
 def _read(made: Sequence[Node], leaves: Sequence[Tensor]) -> list[Node]:
-    """What a function read that requires grad, besides its arguments: parameters, and other recorded values."""
+    """What a function read that requires grad, besides its arguments: parameters, and other recorded values. The last comes first, as
+    gradients do, whose hooks are called in this order.
+    """
     own = {id(n) for n in made} | {id(t._node) for t in leaves}
-    return list(
-        {id(i): i for n in made if n.requires_grad for i in n.inputs if i.requires_grad and id(i) not in own}.values()
-    )
+    found = {id(i): i for n in made if n.requires_grad for i in n.inputs if i.requires_grad and id(i) not in own}
+    return list(found.values())[::-1]
 
 
 def _again(

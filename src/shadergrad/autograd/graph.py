@@ -92,7 +92,7 @@ def register_multi_grad_hook(
         if state["pass"] is not nodes:
             state.update({"pass": nodes, "found": {}})
         found = state["found"]
-        found[k] = g
+        found[k] = g if mode == "all" else None
         if mode == "any":
             if len(found) == 1:
                 fn(g)

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import symbolic_sizes
 from ..errors import AutogradError
+from .completion import Completion, share_hooks
 from .composition import Composite
 from .leaves import Variable
 from .node import Node, grad_mode, mode, topological
@@ -29,12 +30,14 @@ def backward(
     targets: Sequence[Node] | None = None,
     leaf_of: Callable[[Node], Any] = id,
     through: bool = True,
+    on_complete: Callable[[Node, Node], None] | None = None,
 ) -> dict[int, tuple[Node, Node]]:
     """Cotangents by id of node, as (node, cotangent): for all Variables reached, or for `targets` only.
 
     leaf_of: maps a Variable to its leaf; a target also stands for the earlier values of its leaf.
     through: whether the pass continues behind a target, to other targets from which it was computed. If not, it is part of
     another pass, which continues from there and calls the hooks of targets.
+    on_complete: if hooks listen, called with the results one by one, each before any later hook.
 
     Nodes behind a single target are not visited and keep their history, as do nodes that lead to no target.
     """
@@ -49,6 +52,7 @@ def backward(
     short = None  # the tape with compositions as they are
     if is_known:
         order = topological(roots, _short_inputs)
+        share_hooks(order, leaf_of)
         if any(type(node) is Composite for node in order):
             _refuse_released(order)
             short = Tape(order, roots, cotangents)
@@ -59,6 +63,7 @@ def backward(
                 return found
     order = topological(roots, before if ends else _tape_inputs)
     _refuse_released(n for n in order if id(n) not in ends)
+    share_hooks(order, leaf_of)
     tape = Tape(order, roots, cotangents) if is_known else None
     found = None if tape is None else passes.find(tape)
     if found is None:
@@ -68,7 +73,12 @@ def backward(
             needed = _leading_to(order, wanted)
             outer, mode.visiting = mode.visiting, needed
             try:
-                found = _by_rules(order, roots, cotangents, earlier, wanted, needed, ends, not through)
+                if any(node.hooks is not None for node in order):
+                    found = _heard(
+                        order, roots, cotangents, earlier, wanted, needed, ends, not through, leaf_of, on_complete
+                    )
+                else:
+                    found = _by_rules(order, roots, cotangents, earlier, wanted, needed, ends)
             finally:
                 mode.visiting = outer
             if wanted is not None:
@@ -90,10 +100,9 @@ def _by_rules(
     wanted: set[int] | None,
     needed: set[int],
     ends: frozenset[int],
-    is_part: bool,
 ) -> dict[int, tuple[Node, Node]]:
     """The result of `backward`, computed by the primitives' rules. wanted: the targets and their earlier values; needed: the nodes
-    that lead there. is_part: whether another pass continues from the ends.
+    that lead there.
     """
     collected: dict[int, Node] = {}
     found: dict[int, tuple[Node, Node]] = {}
@@ -106,8 +115,6 @@ def _by_rules(
             continue
         if origins is not None:
             origins.derive(node.origin)
-        if node.hooks is not None and not (is_part and id(node) in ends):
-            g = node.hooks.on_gradient(g)
         is_leaf = isinstance(node.primitive, Variable)
         if is_leaf if wanted is None else id(node) in wanted:
             target = earlier.get(id(node), node)
@@ -118,14 +125,63 @@ def _by_rules(
         cotangents = node.primitive.vjp(g, node)
         if mode.inspect is not None:
             mode.inspect(node, cotangents)
-        if node.hooks is not None and node.hooks.through:
-            wanted_here = [i.requires_grad and id(i) in needed for i in node.inputs]
-            given = [c if is_wanted else None for c, is_wanted in zip(cotangents, wanted_here, strict=True)]
-            cotangents = node.hooks.on_operands(given, g)
         for source, cotangent in zip(node.inputs, cotangents, strict=True):
             if cotangent is not None and source.requires_grad and id(source) in needed:
                 _accumulate(collected, source, cotangent)
     return found
+
+
+def _heard(
+    order: list[Node],
+    roots: Sequence[Node],
+    cotangents: Sequence[Node],
+    earlier: dict[int, Node],
+    wanted: set[int] | None,
+    needed: set[int],
+    ends: frozenset[int],
+    is_part: bool,
+    leaf_of: Callable[[Node], Any],
+    on_complete: Callable[[Node, Node], None] | None,
+) -> dict[int, tuple[Node, Node]]:
+    """As `_by_rules`, in PyTorch's order and with the calls of hooks. is_part: whether another pass continues from the ends."""
+    found: dict[int, tuple[Node, Node]] = {}
+    walk = Completion(order, needed, lambda n: () if id(n) in ends else _tape_inputs(n), leaf_of)
+    for root, g in zip(roots, cotangents, strict=True):
+        walk.add(root, g, None)
+    origins = mode.origins
+    for node in walk:
+        if origins is not None:
+            origins.derive(node.origin)
+        g = walk.take(node)
+        if g is None:
+            continue
+        hooks = None if is_part and id(node) in ends else node.hooks
+        if hooks is not None:
+            g = hooks.on_gradient(g)
+        is_leaf = isinstance(node.primitive, Variable)
+        if is_leaf if wanted is None else id(node) in wanted:
+            target = earlier.get(id(node), node)
+            found[id(target)] = (target, g)
+            if on_complete is not None:
+                on_complete(target, g)
+        if is_leaf or id(node) in ends:
+            continue
+        for source, cotangent in zip(node.inputs, _of_operands(node, g, needed), strict=True):
+            if cotangent is not None:
+                walk.add(source, cotangent, node)
+    return found
+
+
+def _of_operands(node: Node, g: Node, needed: set[int]) -> Sequence[Node | None]:
+    """The cotangents of the operands that the pass visits, after the hooks on them; None for the others."""
+    cotangents = node.primitive.vjp(g, node)
+    if mode.inspect is not None:
+        mode.inspect(node, cotangents)
+    visited = [
+        cotangent if source.requires_grad and id(source) in needed else None
+        for source, cotangent in zip(node.inputs, cotangents, strict=True)
+    ]
+    return visited if node.hooks is None or not node.hooks.through else node.hooks.on_operands(visited, g)
 
 
 def _earlier_values(order: Sequence[Node], targets: Sequence[Node], leaf_of: Callable[[Node], Any]) -> dict[int, Node]:

@@ -69,10 +69,11 @@ class Recipe:
     def results(self, inputs: Sequence[Node], device: str, before: Sequence[Composition] = ()) -> list[Node]:
         """The results for these inputs. before: the earlier compositions that it uses."""
         composition = Composition(self, inputs, device, before)
+        serial = composition.serial - self.first
         made: list[Node] = []
         for k, place in enumerate(self.ends):
             _, _, shape, dtype, requires_grad = self.rows[place - self.first]
-            made.append(Composite(composition, k, shape, dtype, device, requires_grad))
+            made.append(Composite(composition, k, shape, dtype, device, requires_grad, serial + place))
         composition.results = [weakref.ref(node) for node in made]
         nodes.nodes_made += len(self.rows)
         return made
@@ -80,10 +81,10 @@ class Recipe:
 
 class Composition:
     """A recipe with its inputs. results: its Composites; made: all its nodes, once they have been created.
-    released: whether a backward pass has been through it without retain_graph.
+    released: whether a backward pass has been through it without retain_graph. serial: of its first node.
     """
 
-    __slots__ = ("before", "device", "inputs", "made", "recipe", "released", "results")
+    __slots__ = ("before", "device", "inputs", "made", "recipe", "released", "results", "serial")
     storage: ClassVar[None] = None  # as of a node that is pending
 
     def __init__(self, recipe: Recipe, inputs: Sequence[Node], device: str, before: Sequence[Composition]) -> None:
@@ -94,6 +95,7 @@ class Composition:
         self.released = False
         self.results: list[weakref.ref[Node]] = []
         self.made: list[Node] | None = None
+        self.serial = nodes.nodes_made + 1
 
     def expand(self) -> list[Node]:
         """Creates the nodes of the rows."""
@@ -113,6 +115,7 @@ class Composition:
                 if node is None:
                     node = Node(primitive, inputs, shape, dtype, self.device, requires_grad)
                     node.released = self.released and requires_grad
+                    node.serial = self.serial + place - recipe.first
                 elif type(node) is Composite:
                     node.become(primitive, inputs)
                 made.append(node)
@@ -131,7 +134,14 @@ class Composite(Node):
     __slots__ = ()
 
     def __init__(
-        self, composition: Composition, number: int, shape: Shape, dtype: DType, device: str, requires_grad: bool
+        self,
+        composition: Composition,
+        number: int,
+        shape: Shape,
+        dtype: DType,
+        device: str,
+        requires_grad: bool,
+        serial: int,
     ) -> None:
         _primitive.__set__(self, number)
         _inputs.__set__(self, composition)
@@ -141,6 +151,7 @@ class Composite(Node):
         self.requires_grad = requires_grad
         self.released = False
         self.storage = self.owner = self.hooks = self.origin = None
+        self.serial = serial
 
     @property
     def composition(self) -> Composition:

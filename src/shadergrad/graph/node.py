@@ -19,6 +19,7 @@ from .origin import Origins, Spot, users_line
 from .primitive import Primitive, Shape
 
 MOST_AXES = 32  # of a tensor: the limit of NumPy's iterators, on which the cpu device runs
+nodes_made = 0  # counts up; lets the runtime see cheaply that nothing was recorded since it last looked
 
 
 class _Mode(threading.local):
@@ -91,6 +92,7 @@ class Node:
     share; for a Variable, the object that accumulates its gradient.
     hooks: None, or the functions that the backward pass calls with the node's gradient (tensor/hooks.py).
     origin: the place of its creation, if recorded (origin.py).
+    serial: grows with each node that is made; of two nodes the backward pass prefers the later (completion.py).
     """
 
     __slots__ = (
@@ -104,6 +106,7 @@ class Node:
         "primitive",
         "released",
         "requires_grad",
+        "serial",
         "shape",
         "storage",
     )
@@ -133,6 +136,7 @@ class Node:
         self.owner: weakref.ref[Any] | None = None
         self.hooks: Any = None
         self.origin: Spot | None = None
+        self.serial = nodes_made
 
     @property
     def size(self) -> int:
@@ -187,9 +191,6 @@ class Node:
 
     def __neg__(self) -> Node:
         return Node._builder.neg(self)
-
-
-nodes_made = 0  # counts up; lets the runtime see cheaply that nothing was recorded since it last looked
 
 
 def make(primitive: Primitive, *inputs: Node) -> Node:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..arguments import checked, type_name
@@ -74,37 +75,67 @@ def backward(
             raise AutogradError("[backward] one of `inputs` does not require grad.")
         for t in targets:
             note_flag(t)
-    owners = {id(t._node): t for t in targets or ()}  # of views other nodes, once their history is used up
     asked = None if targets is None else [t._node for t in targets]
-    found = autodiff.backward(
-        [t._node for t in roots],
-        [cotangent(t, g) for t, g in zip(roots, given, strict=True)],
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        create_graph=create_graph,
-        targets=asked,
-        leaf_of=leaf_of,
-    )
-    for node, _ in found.values():
-        owner = leaf_of(node) if is_kind(node, Variable) else None
-        if owner is not None and not owner.is_leaf:
-            raise AutogradError(
-                "leaf variable has been moved into the graph interior: a tensor that this gradient is of was written to in place, "
-                "with gradients recorded. Hint: clone() it before."
-            )
-    with grad_mode(create_graph):
-        for node, grad in found.values():
-            owner = owners.get(id(node))
-            if owner is None and node.owner is not None:
-                owner = leaf_of(node)
-            if owner is not None and owner.requires_grad:
-                _accumulate(owner, wrap(grad))
-                owners[id(node)] = owner
-    together([t._grad for t in owners.values()])
-    _call_after()
+    arrivals = _Arrivals(targets or ())
+    with _callbacks_of_a_pass() as after:
+        found = autodiff.backward(
+            [t._node for t in roots],
+            [cotangent(t, g) for t, g in zip(roots, given, strict=True)],
+            retain_graph=create_graph if retain_graph is None else retain_graph,
+            create_graph=create_graph,
+            targets=asked,
+            leaf_of=leaf_of,
+            on_complete=arrivals.accumulate_at_once,
+        )
+        with grad_mode(create_graph):
+            arrivals.accumulate_rest(list(found.values()))
+        together([t._grad for t in arrivals.owners.values()])
+        while after:
+            after.pop(0)()
+
+
+class _Arrivals:
+    """Puts the gradients of a pass into .grad: one by one if hooks listen, who may see it, else all at its end.
+
+    owners: the tensors that have theirs, by id of their node.
+    """
+
+    def __init__(self, targets: Iterable[Any]) -> None:
+        self.owners = {id(t._node): t for t in targets}  # of views other nodes, once their history is used up
+        self._done: set[int] = set()
+
+    def accumulate_at_once(self, node: Node, grad: Node) -> None:
+        _refuse_moved(node)
+        self._accumulate(node, grad)
+
+    def accumulate_rest(self, found: Sequence[tuple[Node, Node]]) -> None:
+        rest = [pair for pair in found if id(pair[0]) not in self._done]
+        for node, _ in rest:
+            _refuse_moved(node)
+        for node, grad in rest:
+            self._accumulate(node, grad)
+
+    def _accumulate(self, node: Node, grad: Node) -> None:
+        self._done.add(id(node))
+        owner = self.owners.get(id(node))
+        if owner is None and node.owner is not None:
+            owner = leaf_of(node)
+        if owner is not None and owner.requires_grad:
+            _accumulate(owner, wrap(grad))
+            self.owners[id(node)] = owner
+
+
+def _refuse_moved(node: Node) -> None:
+    owner = leaf_of(node) if is_kind(node, Variable) else None
+    if owner is not None and not owner.is_leaf:
+        raise AutogradError(
+            "leaf variable has been moved into the graph interior: a tensor that this gradient is of was written to in place, "
+            "with gradients recorded. Hint: clone() it before."
+        )
 
 
 class _Callbacks(threading.local):
-    """The callbacks that hooks registered in this thread's backward pass."""
+    """The callbacks that hooks registered in this thread's innermost backward pass."""
 
     def __init__(self) -> None:
         self.after: list[Callable[[], None]] = []
@@ -113,9 +144,14 @@ class _Callbacks(threading.local):
 _callbacks = _Callbacks()
 
 
-def _call_after() -> None:
-    while _callbacks.after:
-        _callbacks.after.pop(0)()
+@contextmanager
+def _callbacks_of_a_pass() -> Iterator[list[Callable[[], None]]]:
+    """The callbacks of one pass: those of a pass around it wait for its end, and a pass that fails calls none."""
+    outer, _callbacks.after = _callbacks.after, []
+    try:
+        yield _callbacks.after
+    finally:
+        _callbacks.after = outer
 
 
 def after_backward(callback: Callable[[], None]) -> None:

@@ -122,7 +122,8 @@ def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node], gives_vie
     if any(id(end) in place for end in ends) or any(node.device != device for node in inputs):
         return None
     rows: list[Row] = []
-    for node in nodes.topological(ends, lambda n: () if id(n) in place else n.inputs):
+    needed = nodes.topological(ends, lambda n: () if id(n) in place else n.inputs)
+    for node in sorted(needed, key=lambda n: n.serial):  # as they were made: hooks can tell
         if id(node) in place:
             continue
         is_plain = type(node.primitive).__module__.startswith(WITHOUT_TENSORS)

@@ -18,6 +18,7 @@ from ..errors import (
     DTypeError,
     ShapeError,
 )
+from ..graph.completion import with_hooks
 from ..graph.composition import unpacks
 from ..graph.leaves import Variable
 from ..graph.node import Node, grad_mode
@@ -318,7 +319,10 @@ class GradientTensor(TensorBase):
         return self._register(hooks_of(self._node).before, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
-        """Call hook(tensor) after backward() has updated the .grad of this leaf.
+        """Call hook(tensor) as soon as a backward pass has completed and accumulated the gradient of this leaf.
+
+        The pass goes on afterwards: leaves nearer to its end may have no .grad yet. The hook may use the gradient, set it to None and
+        change the leaf, as an optimizer does that steps within the pass.
 
         Returns a handle with remove(). Raises AutogradError for a tensor that requires no gradient, or is not a leaf.
 
@@ -336,6 +340,8 @@ class GradientTensor(TensorBase):
     def _register(self, table: dict[int, Any], hook: Any) -> RemovableHandle:
         if current.trace is not None:
             current.trace.on_hook(self)
+        if self.is_leaf:
+            with_hooks[id(self)] = self
         return _registered(table, hook)
 
     @property

@@ -31,8 +31,15 @@ def _convolve(x: Tensor, weight: Tensor, groups: int, conv: Conv) -> Tensor:
     return wrap(build.reshape(result, (batch, out, *result.shape[3:])))
 
 
+def _column(bias: Tensor | None, rank: int) -> Tensor | None:
+    """The bias as it is added to channels. Its nodes come before the convolution, so that the weight has its gradient first, as in PyTorch,
+    whose hooks can tell.
+    """
+    return None if bias is None else bias.reshape(-1, *(1,) * rank)
+
+
 def _add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
-    return x if bias is None else x + bias.reshape(-1, *(1,) * (x.ndim - 2))
+    return x if bias is None else x + bias
 
 
 @composed
@@ -78,7 +85,8 @@ def conv(
                 f"[{what}] Calculated padded input size per channel: {sizes}. Kernel size: {list(weight.shape[2:])}. "
                 f"Kernel size can't be greater than actual input size, with dilation={dilation}"
             )
-    result = _add_bias(_convolve(x, weight, groups, primitive), bias)
+    column = _column(bias, rank)
+    result = _add_bias(_convolve(x, weight, groups, primitive), column)
     return result if batched else result.squeeze(0)
 
 
@@ -215,12 +223,13 @@ def conv_transpose(
             f"[{what}] Given input size per channel: {list(x.shape[2:])}. Calculated output size per channel: {sizes}. "
             f"Output size is too small, with padding={padding}."
         )
+    column = _column(bias, rank)
     kernels = wrap(make(Flip(tuple(range(2, weight.ndim))), weight._node))
     kernels = kernels.reshape(groups, channels // groups, per_group, *window).transpose(1, 2)
     kernels = kernels.reshape(groups * per_group, channels // groups, *window)
     low = tuple(r - p for r, p in zip(reach, cut, strict=True))
     high = tuple(r + e - p for r, e, p in zip(reach, extra, cut, strict=True))
-    result = _add_bias(_convolve(x, kernels, groups, Conv((1,) * rank, dilations, low, high, steps)), bias)
+    result = _add_bias(_convolve(x, kernels, groups, Conv((1,) * rank, dilations, low, high, steps)), column)
     return result if batched else result.squeeze(0)
 
 

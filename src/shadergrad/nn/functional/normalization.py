@@ -32,10 +32,13 @@ def _normalized(x: Tensor, axes: Sequence[int], eps: float) -> tuple[Tensor, Ten
 
 
 def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
-    """x * weight + bias, both of `shape`."""
+    """x * weight + bias, both of `shape`. The nodes of the bias come first, so that the weight has its gradient first, as in PyTorch, whose
+    hooks can tell.
+    """
+    shift = None if bias is None else bias.reshape(*shape).expand(x.shape)
     if weight is not None:
         x = x * weight.reshape(*shape)
-    return x if bias is None else x + bias.reshape(*shape)
+    return x if shift is None else x + shift
 
 
 def _check_values(size: Sequence[int]) -> None:
