@@ -132,13 +132,13 @@ def names_stub() -> str:
         lines.append(declaration(n, method, "bool" if n == "is_complex" else "Self"))
     lines += [f"    @property\n    def {n}(self) -> Self: ..." for n in complex_numbers.PROPERTIES]
     lines = [line.replace(": Tensor", ": ElementwiseTensor") for line in lines]
-    for operator in ("add", "sub", "mul", "truediv"):
+    for operator in names.AUGMENTED:
         lines.append(f"    def __i{operator}__(self, other: ElementwiseTensor | Number) -> Self: ...")
     body = "\n".join(lines)
     imports = "\n".join(line.replace("from .tensor.", "from .") for line in classes_named(body + " RandomTensor"))
     return (
         f"{HEAD}from collections.abc import Sequence\nfrom typing import Any, Self, overload\n\n{imports}\n\n"
-        "ALIASES: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\nIN_PLACE_FUNCTIONS: tuple[str, ...]\nWITHOUT_OUT: frozenset[str]\n\n"
+        "ALIASES: dict[str, str]\nAUGMENTED: dict[str, str]\nIN_PLACE: tuple[str, ...]\nFUNCTIONS: tuple[str, ...]\nIN_PLACE_FUNCTIONS: tuple[str, ...]\nWITHOUT_OUT: frozenset[str]\n\n"
         "def check_methods(cls: type[Any]) -> None: ...\n\n"
         f"class NamedTensor(RandomTensor):\n{body}\n"
     )

@@ -35,6 +35,7 @@ from .public import Tensor, as_tensor
 from .random import rand, rand_like, randint, randn, randn_like, randperm
 from .reduce import MinAndMax, ValuesAndIndices
 from .results import joint, meet, result
+from .selected import Selected as Selected
 from .subscript import select_positions
 
 __all__ = [

@@ -109,11 +109,13 @@ class ArithmeticTensor(ComparisonTensor):
         return wrap(make(e.Neg(), self._node))
 
     def positive(self) -> Self:
-        """The tensor itself.
+        """The tensor itself. Raises DTypeError for bools.
 
         >>> sg.tensor([1.0, -2.0]).positive()
         tensor([ 1., -2.])
         """
+        if self.dtype is bool_:
+            raise DTypeError("The `+` operator, on a bool tensor is not supported.")
         return self
 
     def __add__(self, other: ArithmeticTensor | Number) -> Self:
@@ -150,6 +152,9 @@ class ArithmeticTensor(ComparisonTensor):
 
     def __neg__(self) -> Self:
         return self.neg()
+
+    def __pos__(self) -> Self:
+        return self.positive()
 
     def __abs__(self) -> Self:
         return self.abs()

@@ -67,6 +67,22 @@ IN_PLACE = (
     "tanh", "tril", "triu", "true_divide", "trunc", "xlogy",
 )  # fmt: skip
 
+# augmented assignments, such as `x //= 2`, by the methods of which they are the in-place forms; `@=` has none, as in PyTorch
+AUGMENTED = {
+    "add": "add",
+    "and": "bitwise_and",
+    "floordiv": "floor_divide",
+    "lshift": "bitwise_left_shift",
+    "mod": "remainder",
+    "mul": "mul",
+    "or": "bitwise_or",
+    "pow": "pow",
+    "rshift": "bitwise_right_shift",
+    "sub": "sub",
+    "truediv": "div",
+    "xor": "bitwise_xor",
+}
+
 # of those below, what PyTorch gives no `out=`
 WITHOUT_OUT = frozenset((
     "adjoint", "allclose", "argwhere", "as_strided", "bincount", "broadcast_to", "chunk", "clone", "corrcoef", "count_nonzero", "cov",
@@ -244,10 +260,8 @@ def _install() -> None:
     for cls in NamedTensor.__mro__:
         if issubclass(cls, Handle):
             check_methods(cls)
-    for operator in ("add", "sub", "mul", "div"):
-        setattr(
-            NamedTensor, f"__i{'true' if operator == 'div' else ''}{operator}__", getattr(NamedTensor, f"{operator}_")
-        )
+    for operator, name in AUGMENTED.items():
+        setattr(NamedTensor, f"__i{operator}__", getattr(NamedTensor, f"{name}_"))
 
 
 def check_methods(cls: type[Any]) -> None:

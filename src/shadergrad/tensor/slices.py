@@ -36,6 +36,9 @@ class SliceTensor(SubscriptTensor):
             raise ArgumentTypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
 
+    def __reversed__(self) -> Self:
+        return self.flip(0) if self.ndim else self
+
     def narrow(self, dim: int, start: int | SliceTensor, length: int) -> Self:
         """`length` slices along `dim` from `start` on, a number or a 0-d integer tensor, which is read; a negative
         start counts from the end.

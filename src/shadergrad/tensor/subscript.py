@@ -6,11 +6,12 @@ import math
 import operator
 import warnings
 from types import EllipsisType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from ..arguments import refuse, type_name
+from ..drive.tracing import current
 from ..dtypes import bool_, int32, int64, uint8
 from ..errors import DTypeError, IndexRangeError, IndexTypeError
 from ..graph import build
@@ -25,6 +26,7 @@ from .coercion import OPERANDS, RaggedError, host_tensor
 from .comparison import where
 from .creation import arange
 from .handle import wrap
+from .masks import WHAT, Choice, choice_of
 from .norms import NormTensor
 from .overwrite import overwrite
 from .positions import known_number, wrapped
@@ -51,11 +53,14 @@ class SubscriptTensor(NormTensor):
     """Subscripts: indices, slices, tensors of positions, masks."""
 
     __slots__ = ()
+    _selected: ClassVar[Any]  # the class of x[mask] within a compiled step (selected.py)
 
     def __getitem__(self, key: Any) -> Self:
         """By ints, slices with positive steps, None, Ellipsis, sequences, integer and bool tensors (bools are read; those of
         uint8 too, as in PyTorch). A single bool adds an axis of one element or none."""
         parts = tuple(_beside(self, list(k) if isinstance(k, range | tuple) else k) for k in _parts(key))
+        if current.trace is not None and (choice := choice_of(self, parts)) is not None:
+            return self._selected.of(choice)
         if any(isinstance(k, bool | np.bool_) or _is_mask(k) for k in parts):
             return _index_by_bools(self, parts)
         return _index(self, parts)
@@ -293,9 +298,7 @@ def _positions_of(mask: TensorBase, axis: int, x: TensorBase) -> tuple[Any, ...]
             f"the shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
             f"{list(x.shape)} at index {axis}."
         )
-    return tuple(
-        host_tensor(p.astype(np.int32), device=mask.device) for p in np.nonzero(mask._read("indexing by a bool tensor"))
-    )
+    return tuple(host_tensor(p.astype(np.int32), device=mask.device) for p in np.nonzero(mask._read(WHAT)))
 
 
 def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
@@ -322,6 +325,9 @@ def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
 
 def _assign(x: Any, key: Any, value: Any) -> None:
     keys = tuple(_beside(x, _bytes_as_bools(k)) for k in _parts(key))
+    if isinstance(value, x._selected):
+        _put_selected(x, keys, value)
+        return
     is_plain = all(
         k is None or k is Ellipsis or (isinstance(k, int | np.integer | slice) and not isinstance(k, bool))
         for k in keys
@@ -341,26 +347,36 @@ def _assign(x: Any, key: Any, value: Any) -> None:
     if not casts(keys, value):
         _check_dtype(x, value)
     value = wrap(cast(value.to(x.device)._node, x.dtype))
-    if (
-        len(keys) == 1
-        and isinstance(keys[0], TensorBase)
-        and keys[0].dtype is bool_
-        and value.numel() == 1
-        and keys[0].ndim
-    ):
-        chosen: Any = keys[0]
-        if tuple(chosen.shape) != tuple(x.shape[: chosen.ndim]):
-            raise IndexRangeError(
-                f"The shape of the mask {list(chosen.shape)} does not match the shape of the indexed tensor {list(x.shape)}"
-            )
-        mask = chosen.reshape(*chosen.shape, *(1,) * (x.ndim - chosen.ndim))
-        x._update_in_place(where(mask, value.reshape(()), x), "setitem")
+    choice = choice_of(x, keys, ints=value.numel() == 1)
+    if choice is not None and (everywhere := _at_all_places(value, choice)) is not None:
+        choice.part._update_in_place(where(choice.mask, everywhere, choice.part), "setitem")
         return
     numbers = arange(1, x.numel() + 1, device=x.device).reshape(x.shape)
     places = numbers[keys] - 1  # of what is outside -1: no place
     value = _without_leading_ones(value, places.ndim).expand(*places.shape).reshape(-1)
     written = overwrite(x.reshape(-1)._node, 0, places.reshape(-1)._node, value._node)
     x._update_in_place(build.reshape(written, tuple(x.shape)), "setitem")
+
+
+def _put_selected(x: Any, keys: tuple[Any, ...], value: Any) -> None:
+    choice = choice_of(x, keys)
+    if choice is None:
+        value.refuse()
+        return
+    x._check_writable("setitem")
+    written = value.put_into(choice)
+    _check_dtype(x, written)
+    choice.part._update_in_place(cast(written._node, x.dtype), "setitem")
+
+
+def _at_all_places(value: Any, choice: Choice) -> Any:
+    """A value that is the same for all places of the mask, as it is beside the part; None if it differs, or does not fit."""
+    if value.numel() == 1:
+        return value.reshape(())
+    rest = choice.part.shape[choice.axes :]
+    value = _without_leading_ones(value, len(rest))
+    fits = value.ndim <= len(rest) and all(n in (1, m) for n, m in zip(value.shape[::-1], rest[::-1], strict=False))
+    return value if fits else None
 
 
 def _without_leading_ones(value: Any, ndim: int) -> Any:
