@@ -272,7 +272,7 @@ FAULTS = (
           "device/test_comparisons.py"),
     fault("compared-elements-of-an-extremum-are-not-kept", "graph/capture.py", "Capture._asked_again",
           "if node.primitive.selects and (place in given or found[-1:] == [place]):", "if False:",
-          "device/test_comparisons.py"),
+          "device/test_comparisons.py::test_what_an_extremum_was_taken_of_is_kept_for_a_later_comparison"),
     fault("compared-values-at-other-places", "compile/comparisons.py", "_differ",
           "some != others", "False",
           "device/test_comparisons.py::test_all_pairs_of_a_value_are_compared_as_it_was_computed_once"),
