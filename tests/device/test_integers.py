@@ -518,3 +518,32 @@ def test_a_plan_of_json_runs_on_them(webgpu: str) -> None:
     kind = sg.uint8
     (result,) = program.run([device.upload(np.array([100, 200], np.uint8), kind)])
     assert device.download(result, (2,), kind).tolist() == [200, 144]
+
+
+@pytest.mark.parametrize("name", ["ceil", "fix", "floor", "nan_to_num", "round", "trunc"])
+def test_what_leaves_integers_as_they_are_gives_a_new_tensor(name: str) -> None:
+    for lib in (sg, torch):
+        x = lib.tensor([1, 2])
+        y = getattr(x, name)()
+        y += 5
+        assert (x.tolist(), y.tolist()) == ([1, 2], [6, 7])
+
+
+def test_bytes_are_close_by_their_distance_and_have_the_remainder_of_a_byte(device: str) -> None:
+    """1 - 2 is no byte; -1 as a byte is 255."""
+    values, others = [1, 2, 254, 0, 7], [2, 1, 1, 4, 7]
+    found = []
+    for lib in (sg, torch):
+        where = {"device": device} if lib is sg else {}
+        x, y = (lib.tensor(v, dtype=lib.uint8, **where) for v in (values, others))
+        close = [x.isclose(y, atol=1.0), x.isclose(y, rtol=2.0), x.isclose(y)]
+        found.append(
+            [*(c.tolist() for c in close), x.fmod(-1).tolist(), x.fmod(3).tolist(), lib.allclose(x[:2], y[:2], atol=1)]
+        )
+    assert found[0] == found[1]
+
+
+def test_logits_limited_beyond_the_middle() -> None:
+    x = np.array([0.1, 0.5, 0.9], np.float32)
+    for eps in (0.5, 0.7, 0.2):
+        np.testing.assert_allclose(sg.tensor(x).logit(eps).numpy(), torch.tensor(x).logit(eps).numpy(), 1e-5)

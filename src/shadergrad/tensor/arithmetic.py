@@ -166,7 +166,7 @@ class ArithmeticTensor(ComparisonTensor):
         >>> x.ceil()
         tensor([ 2., -1.])
         """
-        return self if self.dtype.category < 2 else -(-self).floor()
+        return self.clone() if self.dtype.category < 2 else -(-self).floor()
 
     def floor(self) -> Self:
         """The largest integer not above, in the same dtype. The gradient is 0.
@@ -175,7 +175,7 @@ class ArithmeticTensor(ComparisonTensor):
         >>> x.floor()
         tensor([ 1., -2.])
         """
-        return self if self.dtype.category < 2 else wrap(make(e.Floor(), self._node))
+        return self.clone() if self.dtype.category < 2 else wrap(make(e.Floor(), self._node))
 
     def trunc(self) -> Self:
         """The integer part, in the same dtype. The gradient is 0.
@@ -184,7 +184,7 @@ class ArithmeticTensor(ComparisonTensor):
         >>> x.trunc()
         tensor([ 1., -1.])
         """
-        return self if self.dtype.category < 2 else wrap(make(e.Trunc(), self._node))
+        return self.clone() if self.dtype.category < 2 else wrap(make(e.Trunc(), self._node))
 
     def frac(self) -> Self:
         """The fractional part: self - self.trunc().
@@ -208,7 +208,7 @@ class ArithmeticTensor(ComparisonTensor):
         if self.dtype.category < 2:
             if decimals != 0:
                 raise DTypeError(f"[round] decimals={decimals} is for floating tensors, not for {self.dtype.name}.")
-            return self
+            return self.clone()
         scale = 10.0**decimals
         return (
             wrap(make(e.Round(), self._node)) if decimals == 0 else wrap(make(e.Round(), (self * scale)._node)) / scale
@@ -240,6 +240,10 @@ class ArithmeticTensor(ComparisonTensor):
         tensor([ 1., -1.])
         """
         if self.dtype.category < 2 and getattr(other, "dtype", int32).category < 2 and not isinstance(other, float):
+            if self.dtype.numpy.kind == "u" and isinstance(
+                other, int
+            ):  # a negative number wraps, as in other operations
+                return _remainder(self, other)
             size = _remainder(self.abs(), abs(other))
             return size * self.sign()
         return binary(e.Fmod(), self, other)

@@ -235,7 +235,9 @@ class ElementwiseTensor(ArithmeticTensor):
         >>> x.logit()
         tensor([0.    , 1.0986])
         """
-        x = wrap(floating(self)) if eps is None else wrap(floating(self)).clamp(eps, 1.0 - eps)
+        x = wrap(floating(self))
+        if eps is not None:
+            x = x.clamp(eps, 1.0 - eps) if eps <= 0.5 else where(x < eps, eps, where(x > 1.0 - eps, 1.0 - eps, x))
         return x.log() - (-x).log1p()
 
     def xlogy(self, other: ElementwiseTensor | Number) -> Self:
@@ -291,7 +293,7 @@ class ElementwiseTensor(ArithmeticTensor):
         tensor([1., 0., 9.])
         """
         if self.dtype.category < 2:
-            return self
+            return self.clone()
         limits = FloatLimits.of(self.dtype)
         high = float(limits.max) if posinf is None else posinf
         low = float(limits.min) if neginf is None else neginf
@@ -400,8 +402,11 @@ class ElementwiseTensor(ArithmeticTensor):
         same = a == b
         if a.dtype is bool_:
             return same
+        is_integer = a.dtype.category == 1
+        if is_integer:  # of which the difference may wrap
+            a, b = a.to(dtype=default_dtype()), b.to(dtype=default_dtype())
         near = (a - b).abs() <= b.abs() * rtol + atol
-        if a.dtype.category == 2:
+        if a.dtype.category == 2 and not is_integer:
             near = near & a.isfinite() & b.isfinite()
             if equal_nan:
                 same = same | (a.isnan() & b.isnan())
