@@ -547,3 +547,26 @@ def test_logits_limited_beyond_the_middle() -> None:
     x = np.array([0.1, 0.5, 0.9], np.float32)
     for eps in (0.5, 0.7, 0.2):
         np.testing.assert_allclose(sg.tensor(x).logit(eps).numpy(), torch.tensor(x).logit(eps).numpy(), 1e-5)
+
+
+def test_functions_of_bytes_do_not_wrap_where_pytorch_computes_wider() -> None:
+    for lib in (sg, torch):
+        x = lib.tensor([0, 3, 200], dtype=lib.uint8)
+        assert lib.linalg.vander(x)[:, 2].tolist() == [0, 9, 40000]
+        assert lib.special.shifted_chebyshev_polynomial_t(x, 1).tolist() == [-1, 5, 399]
+
+
+NEW: dict[str, Callable[[Any, Any], Any]] = {
+    "a polynomial of degree 1": lambda lib, x: lib.special.legendre_polynomial_p(x, 1),
+    "a product of one matrix": lambda lib, x: lib.chain_matmul(x),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.chain_matmul")
+@pytest.mark.parametrize("name", NEW)
+def test_what_equals_its_argument_is_a_new_tensor(name: str) -> None:
+    for lib in (sg, torch):
+        x = lib.tensor([[1.0, 2.0]])
+        y = NEW[name](lib, x)
+        y += 5
+        assert (x.tolist(), y.tolist()) == ([[1, 2]], [[6, 7]])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..arguments import checked, checked_with_out
-from ..dtypes import FloatLimits, int32
+from ..dtypes import FloatLimits, int32, int64
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor, cat, check_axis, common_shape, eye, where, zeros
 from ..tensor.precision import policy
@@ -391,7 +391,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 @checked
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """Powers of the elements, 0 to N - 1 along a new last axis; N is the size of the last axis if left out.
+    """Powers of the elements, 0 to N - 1 along a new last axis; N is the size of the last axis if left out. Of integers in int64.
 
     >>> sg.linalg.vander(sg.tensor([1, 2, 3]))
     tensor([[1, 1, 1],
@@ -399,6 +399,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
             [1, 3, 9]])
     """
     x = x if x.ndim else x.reshape(1)
+    if x.dtype.category == 1:
+        x = x.to(dtype=int64)
     count = x.shape[-1] if N is None else N
     if count <= 1 and N is not None:
         raise ShapeError(f"linalg.vander: N must be greater than 1, but it is {N}.")

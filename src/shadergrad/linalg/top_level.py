@@ -188,7 +188,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     """
     if not matrices:
         raise ShapeError("chain_matmul(): Expected one or more matrices")
-    return matrices[0] if len(matrices) == 1 else functions.multi_dot(matrices)
+    return matrices[0].clone() if len(matrices) == 1 else functions.multi_dot(matrices)
 
 
 @checked_with_out

@@ -61,7 +61,7 @@ def _polynomial(input: Any, n: Any, first: Callable[[Any], Any], step: Step) -> 
     for k in range(top + 1):
         found = now if degrees is None else where(degrees == k, now, found)
         before, now = now, first(x) if k == 0 else step(x, now, before, k)
-    return found
+    return found.clone() if found is input else found
 
 
 class Polynomial(Protocol):
@@ -82,7 +82,9 @@ def _family(
     """The polynomials p[1] = first(x) and on by `step`, at 2 x - 1 if shifted. says: their docstring, whose example is of x, n = at."""
 
     def function(input: Tensor | float, n: Tensor | float) -> Tensor:
-        return _polynomial(2 * input - 1 if shifted else input, n, first, step)
+        if shifted:
+            input = 2 * (as_float(input) if isinstance(input, Tensor) else input) - 1
+        return _polynomial(input, n, first, step)
 
     function.__name__ = name
     function.__doc__ = f"{says}\n\n>>> sg.special.{name}(sg.tensor([{at[0]}]), {at[1]})\ntensor([{gives}])\n"
