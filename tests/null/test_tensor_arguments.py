@@ -100,7 +100,7 @@ BAD: dict[str, tuple[Call, str]] = {
     "a mask of another size, second": (lambda t: t.ones(2, 3)[:, t.tensor([True, False])], "the shape of the mask [2] at index 1 does not match the shape of the indexed tensor [2,"),
     "a mask of another size, last": (lambda t: t.ones(2, 3)[..., t.tensor([True, False])], "the shape of the mask [2] at index 1 does not match the shape of the indexed tensor [2,"),
     "assignment at a text": (lambda t: put(t.zeros(3), "a", 1.0), "valid indices (got str)"),
-    "assignment at a mask of another size": (lambda t: put(t.zeros(3), t.tensor([True]), 5.0), "The shape of the mask [1] does not match"),
+    "assignment at a mask of another size": (lambda t: put(t.zeros(3), t.tensor([True]), 5.0), "The shape of the mask [1] at index 0 does not match"),
     "topk of a fraction": (lambda t: t.arange(3).topk(1.5), "'k' must be int, not float"),
     "quantile of a list": (lambda t: t.ones(3).quantile([0.5]), "quantile(): argument 'q' must be float or Tensor, not list."),
     "a matrix product with a number": (lambda t: t.ones(2, 3) @ 2, "unsupported operand type(s) for @: 'Tensor' and 'int'."),
