@@ -3,8 +3,10 @@
     python benchmarks/uncompiled_programs.py --results benchmarks/results              # two cores
     python benchmarks/uncompiled_programs.py --threads 1 --only vae,gcn
     python benchmarks/uncompiled_programs.py --device webgpu                           # beside PyTorch on CUDA
+    python benchmarks/uncompiled_programs.py --threads 1 --processor                   # while others use the machine, too
 
 Both libraries run the same file of examples/ in a process of its own, and take turns. Prints the ratio of each program and their quartiles.
+On a shared machine PyTorch's threads wait for each other, spinning, so there only the processor time of one thread says something.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ PEER = "PyTorch eager"
 class Child:
     """A process that trains a program."""
 
-    def __init__(self, name: str, ours: bool, device: str, threads: int) -> None:
+    def __init__(self, name: str, ours: bool, device: str, threads: int, processor: bool) -> None:
+        self._column = 1 if processor else 0
         theirs = "cuda" if device != "cpu" else "cpu"
         hook = ["-m", "shadergrad", "run", "--device", device] if ours else []
         command = [sys.executable, *hook, str(ROOT / "benchmarks" / "one_program.py"), name, theirs, str(threads)]
@@ -63,7 +66,7 @@ class Child:
             print(steps, file=self._process.stdin, flush=True)
         for line in self._process.stdout:
             with suppress(ValueError, IndexError):  # lines of the program's own
-                return float(line.split()[0])
+                return float(line.split()[self._column])
         raise RuntimeError("ended")
 
     def end(self) -> None:
@@ -71,9 +74,9 @@ class Child:
         self._process.communicate()  # closes the pipes
 
 
-def compare(name: str, device: str, threads: int, rounds: int) -> tuple[float, float]:
-    """Milliseconds of a step of ours and of PyTorch's: medians of turns."""
-    children = [Child(name, ours, device, threads) for ours in (True, False)]
+def compare(name: str, device: str, threads: int, rounds: int, processor: bool) -> tuple[float, float]:
+    """Milliseconds of a step of ours and of PyTorch's, or of processors for it: medians of turns."""
+    children = [Child(name, ours, device, threads, processor) for ours in (True, False)]
     try:
         latest = [0.0, SECONDS]
         for steps in WARM:
@@ -91,6 +94,7 @@ def main(
     device: str = "cpu",
     threads: Annotated[int, typer.Option(help="of each library, on cpu")] = 2,
     rounds: int = 5,
+    processor: Annotated[bool, typer.Option("--processor", help="time of processors, not of clocks")] = False,
     only: Annotated[str, typer.Option(help=f"some of {', '.join(PROGRAMS)}")] = ",".join(PROGRAMS),
     results: Folder = None,
 ) -> None:
@@ -99,14 +103,15 @@ def main(
     ratios: list[float] = []
     for name in only.split(","):
         try:
-            ours, theirs = compare(name, device, threads, rounds)
+            ours, theirs = compare(name, device, threads, rounds, processor)
         except RuntimeError as error:
             typer.echo(f"{name:16} {error}")
             continue
         ratios.append(ours / theirs)
         typer.echo(f"{name:16} {ours:9.3f} ms  {PEER} {theirs:9.3f} ms  {ours / theirs:6.2f} times its time")
         how = f"median of {rounds} turns, {threads} threads"
-        found.append(Measured(f"{name}, {threads} threads", "time", ours, "ms", {PEER: theirs}, how))
+        quantity = "processor time" if processor else "time"
+        found.append(Measured(f"{name}, {threads} threads", quantity, ours, "ms", {PEER: theirs}, how))
     if len(ratios) > 1:
         low, middle, high = quantiles(ratios, n=4)
         typer.echo(f"{len(ratios)} programs: {middle:.2f} times PyTorch's time (quartiles {low:.2f} and {high:.2f})")
