@@ -14,8 +14,9 @@ import numpy as np
 from ..drive import execute
 from ..drive.tracing import current
 from ..graph.node import Node, make, mode, resolve
-from ..primitives.indexing import ArgSort, InRange, check_range
+from ..primitives.indexing import InRange, check_range
 from .base import TensorBase
+from .bounds import bounds_of
 from .comparison import where
 from .handle import wrap
 
@@ -28,7 +29,7 @@ def in_range(index: T, size: int, fault: int, low: int = 0) -> T:
     fault: the error, a number of plan.FAULTS.
     """
     node = index._node
-    if not node.size or not node.dtype.is_position or _is_inside(node, size):
+    if not node.size or not node.dtype.is_position or _is_inside(node, size, low):
         return index
     if current.trace is None and not mode.heard:  # what is recorded, and done again, reads no value
         values = _known_values(node)
@@ -40,7 +41,11 @@ def in_range(index: T, size: int, fault: int, low: int = 0) -> T:
 
 def wrapped(index: Any, size: int, fault: int) -> Any:
     """Non-negative positions: negative ones count from the end. Raises as `in_range`."""
+    if _is_inside(index._node, size):
+        return index
     index = in_range(index, size, fault, -size)
+    if _is_known_positive(index._node):
+        return index
     return where(index < 0, index + size, index)
 
 
@@ -54,14 +59,18 @@ def known_number(index: TensorBase, size: int) -> int | None:
     return number if number is not None and -size <= number < size else None
 
 
-def _is_inside(node: Node, size: int) -> bool:
-    """Whether positions come from a sort along an axis that is not longer, or were checked already."""
-    while node.primitive.kind == "view" and len(node.inputs) == 1:
-        (node,) = node.inputs
-    primitive = node.primitive
-    if isinstance(primitive, InRange):
-        return primitive.low == 0 and primitive.size <= size
-    return isinstance(primitive, ArgSort) and node.shape[primitive.axis] <= size
+def _is_inside(node: Node, size: int, low: int = 0) -> bool:
+    """Whether positions are in [low, size) because of how they are computed, or were checked already."""
+    bounds = bounds_of(node)
+    return bounds is not None and low <= bounds[0] and bounds[1] < size
+
+
+def _is_known_positive(node: Node) -> bool:
+    """Whether no position is negative, as far as values are known on the host. A step that is recorded may not rely on that."""
+    if node.device != "cpu" or node.storage is None or current.trace is not None or mode.heard:
+        return False
+    values = node.storage.handle
+    return not values.size or bool(values.min() >= 0)
 
 
 def _known_values(node: Node) -> np.ndarray | None:
