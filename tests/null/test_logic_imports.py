@@ -23,6 +23,7 @@ LEAVES = {
     "shadergrad.nn.errors",
     "shadergrad.system.atomic_files",
     "shadergrad.system.browser",
+    "shadergrad.system.leb128",
     "shadergrad.system.optional_packages",
     "shadergrad.system.special_functions",
 }  # know no tensors

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .. import recipes, web
-from ..train.page_export import export_recipe
+from .. import recipes
 from ..train.recipe_files import is_path, recipe_file, unknown_recipe
 
 
@@ -21,6 +20,8 @@ def export(
     seed: Annotated[int | None, typer.Option(help="The seed of the initial weights.")] = None,
 ) -> None:
     """Write a page that trains a recipe in the browser, on the visitor's GPU."""
+    from ..train.page_export import export_recipe  # here, as no other command needs pages
+
     if recipe in recipes.names():
         found, name = recipes.find(recipe), recipe
     elif is_path(recipe):
@@ -44,6 +45,9 @@ def gallery(
     address: Annotated[str, typer.Option(help="Where it will lie on the web, for the pictures in links to it.")] = "",
 ) -> None:
     """Write the pages of several recipes, each in a folder of its own, and a page that links them."""
+    from .. import web  # as above
+    from ..train.page_export import export_recipe  # as above
+
     names = chosen or list(SHOWN)
     for name in names:
         if name not in recipes.names():
@@ -59,16 +63,21 @@ def gallery(
 def playground(
     folder: Annotated[Path, typer.Argument(help="The folder to write.")],
     pyodide: Annotated[
-        str, typer.Option(help="The address of a folder of Pyodide's, or one here, which is copied.")
-    ] = web.PYODIDE,
+        str | None,
+        typer.Option(
+            help="The address of a folder of Pyodide's, or one here, which is copied.", show_default="on jsDelivr"
+        ),
+    ] = None,
     program: Annotated[Path | None, typer.Option(help="A program that the editor begins with.")] = None,
 ) -> None:
     """Write a page with an editor, whose Python trains in the browser."""
+    from .. import web  # as above
+
     try:
         text = None if program is None else program.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         raise web.WebError(f"[playground] {program} cannot be read: {error}.") from None
-    web.playground(folder, pyodide, text)
+    web.playground(folder, pyodide or web.PYODIDE, text)
     Console().out(f"{folder}: a page with Python. To see it: shadergrad serve {folder}", highlight=False)
 
 
@@ -79,6 +88,8 @@ def lite(
     ] = None,
 ) -> None:
     """Write a JupyterLite site: notebooks whose Python trains in the browser."""
+    from .. import web  # as above
+
     web.lite(folder, pyodide)
     Console().out(f"{folder}: notebooks. To see them: shadergrad serve {folder}", highlight=False)
 
@@ -88,6 +99,8 @@ def serve(
     port: Annotated[int, typer.Option(help="0 takes a free port.")] = 8000,
 ) -> None:
     """Serve a folder to browsers on this machine until Ctrl-C."""
+    from .. import web  # as above
+
     with web.serve(folder, port) as server:
         Console().out(f"http://localhost:{server.server_address[1]}/  (Ctrl-C to end)", highlight=False)
         try:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..logic.circuit.export_wasm import leb
+from ..system.leb128 import leb, read_leb, signed_leb, sized
 from .errors import WebError
-from .leb128 import read_leb, signed_leb, sized
 
 HEAD = b"\0asm\1\0\0\0"
 PAGE = 1 << 16  # bytes

@@ -12,6 +12,7 @@ import json
 
 import numpy as np
 
+from ...system.leb128 import leb, sized
 from .circuit import Circuit
 from .classifier import CircuitClassifier
 from .counting import counted
@@ -63,7 +64,7 @@ def to_wasm(circuit: Circuit) -> bytes:
     statements += [_copy(slots + slot, circuit.inputs + k) for k, slot in enumerate(tables.outputs.tolist())]
     parts = [b"".join(statements[k : k + IN_FUNCTION]) for k in range(0, len(statements), IN_FUNCTION)]
     parts.append(b"".join(_CALL + leb(k) for k in range(len(parts))))  # run
-    bodies = [_sized(b"\x00" + part + _END) for part in parts]  # no locals
+    bodies = [sized(b"\x00" + part + _END) for part in parts]  # no locals
     exports = [_name("memory") + b"\x02\x00", _name("run") + b"\x00" + leb(len(parts) - 1)]
     sections = (
         (_TYPES, [b"\x60\x00\x00"]),  # of no arguments and no results
@@ -73,7 +74,7 @@ def to_wasm(circuit: Circuit) -> bytes:
         (_CODE, bodies),
     )
     return b"\x00asm\x01\x00\x00\x00" + b"".join(
-        bytes([number]) + _sized(leb(len(items)) + b"".join(items)) for number, items in sections
+        bytes([number]) + sized(leb(len(items)) + b"".join(items)) for number, items in sections
     )
 
 
@@ -112,21 +113,8 @@ def _number(value: float) -> float | str:
     return value if np.isfinite(value) else {np.inf: "Infinity", -np.inf: "-Infinity"}.get(value, "NaN")
 
 
-def leb(value: int) -> bytes:
-    """A number in LEB128, unsigned: seven bits a byte, the lowest first."""
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def _sized(content: bytes) -> bytes:
-    return leb(len(content)) + content
-
-
 def _name(text: str) -> bytes:
-    return _sized(text.encode("ascii"))
+    return sized(text.encode("ascii"))
 
 
 def _load(slot: int) -> bytes:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ..logic.circuit.export_wasm import leb
+
+def leb(value: int) -> bytes:
+    """A non-negative number, unsigned."""
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])
 
 
 def signed_leb(value: int) -> bytes:
