@@ -134,12 +134,14 @@ def precisions(test: str, curves: dict[str, dict[int, Any]], small: bool) -> lis
     return [
         Measured(
             f"{test} families of {depth} pairs{size}",
-            "precision at L",
-            values["P@L"][0],
+            quantity,
+            values[key][0],
             "share",
-            {method: curve[depth]["P@L"][0] for method, curve in curves.items() if curve is not own},
+            {method: curve[depth][key][0] for method, curve in curves.items() if curve is not own},
+            "95 % of {:.2f} to {:.2f}".format(*values[key][1:]),
         )
         for depth, values in own.items()
+        for key, quantity in (("P@L", "precision at L"), ("AP", "average precision"))
     ]
 
 

@@ -352,6 +352,51 @@ def logic_peers(records: list[Record]) -> str:
     return "\n".join(tables)
 
 
+def coevolution(records: list[Record]) -> str:
+    """Precision of predicted contacts over depth, a table a test."""
+    cases = r"(\w+) families of (\d+) pairs"
+    own = [r for r in records if r.benchmark == "coevolution" and re.fullmatch(cases, r.case)]
+    machine = best_machine(own)
+    tables = []
+    for test, words in (("independent", "Independent families"), ("tree", "Families that evolved along a tree")):
+        here: dict[int, dict[str, Record]] = {}
+        for r in own:
+            found = re.fullmatch(cases, r.case)
+            if r.machine == machine and found and found[1] == test:
+                here.setdefault(int(found[2]), {})[r.quantity] = r
+        if not here:
+            continue
+        depths = sorted(here)
+        by_depth = [[here[d].get(quantity) for d in depths] for quantity in ("precision at L", "average precision")]
+        peers = dict.fromkeys(name for row in by_depth for r in row if r for name in r.peers)
+
+        def cell(pair: tuple[Record | None, ...], name: str) -> str:
+            values = [r.peers.get(name) if name else r.value for r in pair if r]
+            return ", ".join(f"{v:.2f}" for v in values if v is not None)
+
+        rows = [
+            [name or "the model", *(cell(pair, name) for pair in zip(*by_depth, strict=True))] for name in (*peers, "")
+        ]
+        shown = caption((r for by in here.values() for r in by.values()), machine)
+        head = [f"{words}: pairs", *(f"{d:,}" for d in depths)]
+        tables.append(f"{title(machine)}; {shown}\n\n{table(head, rows)}")
+    return "\n".join(tables)
+
+
+def dca(records: list[Record]) -> str:
+    """Seconds of the classical methods on one large family, by machine."""
+    own = [r for r in records if r.benchmark == "dca" and r.quantity == "first call"]
+    if not own:
+        raise RecordError("a page has a table of which there is no record")
+    tables = []
+    for machine in sorted({r.machine for r in own}, key=lambda m: (not is_gpu(m), m)):
+        here = sorted((r for r in own if r.machine == machine), key=lambda r: naturally(r.case))
+        rows = [[r.case, number(r.value), r.how.removesuffix(" TFLOP/s")] for r in here]
+        head = ["first call", "seconds", "TFLOP/s"]
+        tables.append(f"{described(machine)}; {caption(here, machine)}\n\n{table(head, rows)}")
+    return "\n".join(tables)
+
+
 def quantized(records: list[Record]) -> str:
     """A language model of quantised weights: a token, a step of LoRA and its memory, by machine."""
     own = [r for r in records if r.benchmark == "quantized" and r.case.startswith("GPT-2 small")]
@@ -410,6 +455,8 @@ TABLES: dict[str, Callable[[list[Record]], str]] = {
     "browser_peers": browser_peers,
     "mnist_logic": mnist_logic,
     "logic_peers": logic_peers,
+    "coevolution": coevolution,
+    "dca": dca,
     "quantized": quantized,
     "page_cpu": page_cpu,
 }

@@ -225,6 +225,41 @@ def test_trainings_on_mnist_have_a_row_a_case_and_the_gpu_first() -> None:
         results.TABLES["mnist_logic"]([])
 
 
+def test_contacts_over_depth_have_a_table_a_test_and_the_depths_in_order() -> None:
+    def told(test: str, depth: int, quantity: str, value: float, peer: float) -> Record:
+        case = f"{test} families of {depth} pairs"
+        return replace(
+            FIRST,
+            benchmark="coevolution",
+            case=case,
+            quantity=quantity,
+            value=value,
+            unit="share",
+            peers={"mfDCA": peer},
+        )
+
+    records = [
+        told("tree", 8, "precision at L", 0.22, 0.07),
+        told("independent", 1000, "precision at L", 0.99, 0.98),
+        told("independent", 8, "precision at L", 0.23, 0.06),
+        told("independent", 8, "average precision", 0.18, 0.05),
+        replace(
+            told("independent", 8, "precision at L", 0.5, 0.5), case="independent families of 8 pairs without phase 1"
+        ),
+    ]
+    first, second = results.TABLES["coevolution"](records).split("| Families that evolved along a tree: pairs |")
+    assert "| Independent families: pairs | 8 | 1,000 |" in first
+    assert "| mfDCA | 0.06, 0.05 | 0.98 |\n| the model | 0.23, 0.18 | 0.99 |\n" in first
+    assert second.endswith("| mfDCA | 0.07 |\n| the model | 0.22 |\n")
+
+
+def test_direct_couplings_have_seconds_by_machine() -> None:
+    one = replace(FIRST, benchmark="dca", case="weights, 9 columns", quantity="first call", unit="s", peers={})
+    records = [replace(one, value=0.5, how="2.5 TFLOP/s"), replace(one, value=7.0, machine=replace(GPU, adapter="cpu"))]
+    text = results.TABLES["dca"](records)
+    assert text.index("| weights, 9 columns | 0.5 | 2.5 |") < text.index("| weights, 9 columns | 7 |")
+
+
 def test_the_epochs_that_fit_follow_from_two() -> None:
     probe = mnist_logic.Outcome(0.9, 0.9, seconds=10.0, each=2.0)  # six seconds to begin
     assert [mnist_logic.epochs_within(s, probe) for s in (80.0, 9.0, 1.0)] == [37, 1, 1]
