@@ -17,6 +17,7 @@ from shadergrad.logic.circuit import (
     CircuitError,
     DeviceBoard,
     NativeBoard,
+    cell_to_verilog,
     minimize,
     packed_board,
 )
@@ -196,6 +197,7 @@ def test_a_board_may_be_damaged_between_steps():
         ),
         (lambda: life().runner(4, 4).load(np.zeros((4, 5, 1), bool)), "the state has 4 x 5 cells, the board 4 x 4"),
         (lambda: life().runner(0, 4), "a board of 0 x 4 cells is empty"),
+        (lambda: cell_to_verilog(life(), 0, 4), "a board of 0 x 4 cells is empty"),
     ],
 )
 def test_what_is_no_board_is_refused(call, message):

@@ -289,3 +289,40 @@ def test_images_that_do_not_fit_are_refused_in_words() -> None:
         CircuitClassifier(Circuit(2, [], [0]), 1).predict([[0.5, 1.0]])
     with pytest.raises(CircuitError, match="do not part into 3 equal groups"):
         CircuitClassifier(Circuit(2, [], [0, 1]), 3)
+
+
+TAKE_CIRCUITS = (
+    "count_gates",
+    "histogram",
+    "minimize",
+    "to_aiger",
+    "to_blif",
+    "to_c",
+    "to_dot",
+    "to_svg",
+    "to_verilog",
+    "to_wasm",
+    "to_wgsl",
+)
+TAKE_CLASSIFIERS = ("NativeClassifier", "DeviceClassifier", "classifier_to_javascript", "classifier_to_verilog")
+TAKE_CELLS = ("cell_to_c", "cell_to_verilog", "cell_to_wgsl")
+
+
+@pytest.mark.parametrize("name", [*TAKE_CIRCUITS, *TAKE_CLASSIFIERS, *TAKE_CELLS])
+def test_another_object_is_refused_with_the_way_to_a_right_one(name: str) -> None:
+    circuit = random_circuit(np.random.default_rng(0), 6, 12, 4)
+    classifier = CircuitClassifier(circuit, 2)
+    network = LogicNetwork((6, 8), wiring="random")
+    board = (4, 4) if name in ("cell_to_verilog", "cell_to_wgsl") else ()
+    right, given, way = (
+        ("Circuit", classifier, "network.harden()")
+        if name in TAKE_CIRCUITS
+        else ("CircuitClassifier", circuit, "sg.logic.harden(model)")
+        if name in TAKE_CLASSIFIERS
+        else ("CellCircuit", circuit, "CellCircuit(circuit)")
+    )
+    for wrong in (given, network):
+        with pytest.raises(CircuitError) as caught:
+            getattr(sg.logic.circuit, name)(wrong, *board)
+        assert str(caught.value).startswith(f"[{name}] {type(wrong).__name__} is given, and {right} needed.")
+        assert way in str(caught.value)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shadergrad.errors import IndexRangeError, ShapeError
-from shadergrad.logic import wiring
+from shadergrad.logic import LogicNetwork, wiring
 from shadergrad.logic.experiments import EXPERIMENTS, SEED
 from shadergrad.nn.errors import ArgumentError
 
@@ -140,3 +140,10 @@ def test_unknown_names_and_sizes_are_refused() -> None:
         wiring.draw("moore", 9, 4, key)
     with pytest.raises(ArgumentError, match="at least one layer"):
         wiring.network((4,), key)
+
+
+def test_an_unknown_wiring_names_all_that_a_layer_knows() -> None:
+    with pytest.raises(
+        ArgumentError, match="no wiring 'butterfly'; choose of unique, .*balanced, in a layer also learned"
+    ):
+        LogicNetwork((4, 8), wiring="butterfly")

@@ -223,7 +223,9 @@ def draw(kind: str, n_in: int, n_out: int, key: np.ndarray) -> Wires:
     [(0, 1), (2, 3)]
     """
     if kind not in KINDS:
-        raise ArgumentError(f"[wiring] there is no wiring {kind!r}; choose of {', '.join(KINDS)}, or give (a, b).")
+        raise ArgumentError(
+            f"[wiring] there is no wiring {kind!r}; choose of {', '.join(KINDS)}, in a layer also learned, or give (a, b)."
+        )
     return KINDS[kind](n_in, n_out, key)
 
 

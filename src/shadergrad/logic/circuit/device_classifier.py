@@ -15,7 +15,7 @@ import shadergrad as sg
 from ...dtypes import int32
 from .bit_packing import pack_last
 from .classifier import CircuitClassifier
-from .errors import CircuitError
+from .errors import CircuitError, check_kind
 from .level_schedule import layers_of
 
 WORD = 32
@@ -34,6 +34,7 @@ class DeviceClassifier:
     """
 
     def __init__(self, classifier: CircuitClassifier, device: str = "webgpu") -> None:
+        check_kind(classifier, CircuitClassifier, "DeviceClassifier")
         self.classifier, self.device = classifier, device
         self._layers = [
             (sg.tensor(wires, device=device), sg.tensor(_normal_forms(kinds), device=device), len(kinds))

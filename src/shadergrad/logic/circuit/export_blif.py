@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .circuit import Circuit, input_names, output_names
-from .errors import CircuitError
+from .errors import CircuitError, check_kind
 from .export_names import apart, line, word, words
 from .gate_kinds import value_of
 
@@ -23,6 +23,7 @@ def to_blif(circuit: Circuit, name: str = "circuit") -> str:
     1 1
     .end
     """
+    check_kind(circuit, Circuit, "to_blif")
     if not word(name):
         raise CircuitError(f"[to_blif] the name {name!r} is empty; a model has one.")
     inputs = words(input_names(circuit), "in.")
@@ -54,6 +55,7 @@ def to_aiger(circuit: Circuit) -> str:
     i1 x1
     o0 y0
     """
+    check_kind(circuit, Circuit, "to_aiger")
     literals = [2 * (i + 1) for i in range(circuit.inputs)]
     ands: list[tuple[int, int, int]] = []
 

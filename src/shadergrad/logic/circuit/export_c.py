@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .cell import CellCircuit
 from .circuit import Circuit
+from .errors import check_kind
 from .export_names import check_name
 from .export_statements import Syntax, gate_statements, indent, output_statements, template
 from .gate_order import live_inputs
@@ -34,6 +35,7 @@ def to_c(circuit: Circuit, name: str = "circuit") -> str:
         }
     }
     """
+    check_kind(circuit, Circuit, "to_c")
     check_name(name, "to_c")
     block = _block_words(len(live_inputs(circuit)) + len(circuit.outputs))
     return "\n".join((_head(circuit, name, block), _block_function(circuit, name)))
@@ -51,6 +53,7 @@ def cell_to_c(cell: CellCircuit, name: str = "automaton") -> str:
     >>> "void shift_step(" in sg.logic.circuit.cell_to_c(cell, name="shift")
     True
     """
+    check_kind(cell, CellCircuit, "cell_to_c")
     body = template("step.c").replace("NAME", name)
     return "\n".join((to_c(cell.circuit, name), _reads(cell, name), body))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .circuit import Circuit
+from .errors import check_kind
 from .export_names import line
 from .export_statements import wire_name
 from .gate_order import evaluation_order, live_inputs, operands
@@ -27,6 +28,7 @@ def to_dot(circuit: Circuit) -> str:
         g0 -> y0;
     }
     """
+    check_kind(circuit, Circuit, "to_dot")
     gates = list(circuit.gates())
     lines = ["digraph circuit {", "    rankdir=LR;", "    node [shape=box, fontname=Helvetica];"]
     for i in live_inputs(circuit):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .cell import CellCircuit
 from .circuit import Circuit
 from .classifier import CircuitClassifier
+from .errors import CircuitError, check_kind
 from .export_names import check_name
 from .export_statements import Syntax, gate_statements, indent, output_statements, template
 from .gate_kinds import expression
@@ -29,6 +30,7 @@ def to_verilog(circuit: Circuit, name: str = "circuit") -> str:
         assign y[0] = g0;
     endmodule
     """
+    check_kind(circuit, Circuit, "to_verilog")
     check_name(name, "to_verilog", "Verilog")
     loads = [f"wire x{i} = x[{i}];" for i in live_inputs(circuit)]
     stores = output_statements(circuit, lambda k, wire: f"assign y[{k}] = {wire};")
@@ -52,6 +54,7 @@ def classifier_to_verilog(classifier: CircuitClassifier, name: str = "classifier
     >>> [line.split()[1] for line in text.splitlines() if line.startswith("module")]
     ['tiny_gates(input', 'tiny(']
     """
+    check_kind(classifier, CircuitClassifier, "classifier_to_verilog")
     check_name(name, "classifier_to_verilog", "Verilog")
     text = template("votes.v")
     digits = max(1, (classifier.classes - 1).bit_length())
@@ -124,13 +127,16 @@ def cell_to_verilog(cell: CellCircuit, height: int, width: int, name: str = "aut
     c of cell (y, x), bit y * WIDTH + x of fire is its own. HEIGHT, WIDTH and PERIODIC are parameters, so other sizes need no
     new export. Tie fire to ones for an automaton that always fires; below that, its source is the user's, as hardware has its
     own random bits. Simplify the automaton first.
-    Raises CircuitError for a name that is not an identifier.
+    Raises CircuitError for a name that is not an identifier, and for an empty board.
 
     >>> cell = sg.logic.circuit.CellCircuit(sg.logic.circuit.Circuit(9, [], [3]))
     >>> text = sg.logic.circuit.cell_to_verilog(cell, 4, 8, name="shift")
     >>> [line.split()[1] for line in text.splitlines() if line.startswith("module")]
     ['shift_rule(input', 'shift_cell', 'shift_grid']
     """
+    check_kind(cell, CellCircuit, "cell_to_verilog")
+    if height < 1 or width < 1:
+        raise CircuitError(f"[cell_to_verilog] a board of {height} x {width} cells is empty.")
     check_name(name, "cell_to_verilog")
     grid = template("grid.v")
     sizes = {"HEIGHT": height, "WIDTH": width, "CHANNELS": cell.channels, "PERIODIC": int(cell.periodic)}

@@ -16,7 +16,7 @@ from ...system.leb128 import leb, sized
 from .circuit import Circuit
 from .classifier import CircuitClassifier
 from .counting import counted
-from .errors import CircuitError
+from .errors import CircuitError, check_kind
 from .export_statements import template
 from .gate_kinds import A_AND_NOT_B, AND, FALSE, NOT_A, NOT_A_AND_B, OR, TRUE, XOR
 from .level_schedule import schedule
@@ -50,6 +50,7 @@ def to_wasm(circuit: Circuit) -> bytes:
     >>> module[:8]
     b'\\x00asm\\x01\\x00\\x00\\x00'
     """
+    check_kind(circuit, Circuit, "to_wasm")
     tables = schedule(circuit)
     slots = circuit.inputs + len(circuit.outputs)  # the first of those that gates use
     pages = -(-(slots + tables.slots) * BYTES // PAGE)
@@ -91,6 +92,7 @@ def classifier_to_javascript(classifier: CircuitClassifier) -> str:
     >>> [line.split("(")[0] for line in text.splitlines() if line.startswith("export function")]
     ['export function predict', 'export function votes']
     """
+    check_kind(classifier, CircuitClassifier, "classifier_to_javascript")
     limits = None if classifier.thresholds is None else classifier.thresholds.tolist()
     told = {
         "numbers": classifier.numbers,

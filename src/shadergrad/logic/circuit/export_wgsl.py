@@ -5,7 +5,7 @@ from __future__ import annotations
 from .bit_packing import words_for
 from .cell import CellCircuit
 from .circuit import Circuit
-from .errors import CircuitError
+from .errors import CircuitError, check_kind
 from .export_names import check_name
 from .export_statements import Syntax, gate_statements, indent, output_statements, template
 from .gate_order import live_inputs
@@ -34,6 +34,7 @@ def to_wgsl(circuit: Circuit, name: str = "circuit") -> str:
         return y;
     }
     """
+    check_kind(circuit, Circuit, "to_wgsl")
     check_name(name, "to_wgsl", "WGSL")
     loads = [f"let x{i} = x[{i}];" for i in live_inputs(circuit)]
     stores = output_statements(circuit, lambda k, wire: f"y[{k}] = {wire};")
@@ -59,6 +60,7 @@ def cell_to_wgsl(cell: CellCircuit, height: int, width: int, fire: bool | None =
     >>> print(text.splitlines()[0])
     // 0 gates, 1 channels, 4 x 8 cells, border zeros. Made by shadergrad.
     """
+    check_kind(cell, CellCircuit, "cell_to_wgsl")
     if height < 1 or width < 1:
         raise CircuitError(f"[cell_to_wgsl] a board of {height} x {width} cells is empty.")
     masked = cell.fire_rate < 1 if fire is None else fire

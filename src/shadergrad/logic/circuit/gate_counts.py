@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .circuit import Circuit
+from .errors import check_kind
 from .gate_kinds import NAMES, A, B
 from .gate_order import live_wires
 from .minimize import minimize
@@ -35,6 +36,7 @@ def count_gates(circuit: Circuit) -> GateCounts:
     >>> sg.logic.circuit.count_gates(sg.logic.circuit.Circuit(2, [(6, 0, 1), (3, 2, 2), (1, 0, 1)], [3]))
     GateCounts(all=3, active=2, reachable=2, reachable_active=1, minimized=1)
     """
+    check_kind(circuit, Circuit, "count_gates")
     active = (circuit.kinds != A) & (circuit.kinds != B)
     reachable = live_wires(circuit)[circuit.inputs :]
     return GateCounts(
@@ -53,4 +55,5 @@ def histogram(circuit: Circuit) -> dict[str, int]:
     >>> {name: count for name, count in counts.items() if count}
     {'AND': 1, 'XOR': 1}
     """
+    check_kind(circuit, Circuit, "histogram")
     return dict(zip(NAMES, np.bincount(circuit.kinds, minlength=16).tolist(), strict=True))

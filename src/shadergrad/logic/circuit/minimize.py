@@ -11,6 +11,7 @@ verification", 2002; here with XOR as a gate of its own.)
 from __future__ import annotations
 
 from .circuit import Circuit
+from .errors import check_kind
 from .gate_kinds import FALSE, NOT_A, TRUE, flip_a, flip_b
 from .merge_equivalent import merged
 from .resubstitute import resubstituted
@@ -27,6 +28,7 @@ def minimize(circuit: Circuit) -> Circuit:
     >>> list(sg.logic.circuit.minimize(circuit).gates())  # NAND
     [(14, 0, 1)]
     """
+    check_kind(circuit, Circuit, "minimize")
     while True:
         smaller = _once(circuit)
         if len(smaller) >= len(circuit):

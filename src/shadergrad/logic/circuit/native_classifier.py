@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .classifier import CircuitClassifier
+from .errors import check_kind
 from .level_schedule import schedule
 from .native_board import build
 
@@ -39,6 +40,7 @@ class NativeClassifier:
     """
 
     def __init__(self, classifier: CircuitClassifier, compiler: str | None = None) -> None:
+        check_kind(classifier, CircuitClassifier, "NativeClassifier")
         self.classifier = classifier
         self._run: Any = _program(compiler).run_tables
         tables = schedule(classifier.circuit)
