@@ -224,6 +224,23 @@ def test_auto_looks_for_no_gpu_where_a_family_is_small(
         cli.run(["predict", "coevolution", "mean-field", str(co.write_family(tmp_path, many)), *words[1:]])
 
 
+@pytest.mark.parametrize(
+    ("method", "option", "message"),
+    [
+        ("meanfield", (), "there is no run meanfield. Hint: mean-field and pseudo-likelihood need none"),
+        ("mean-field", ("--top", "0"), "greater than or equal to 1"),
+    ],
+)
+def test_a_prediction_of_nothing_is_refused(
+    method: str, option: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = co.sample_family("small", np.random.default_rng(1), co.Physics(lengths=(8, 9)), 4)
+    words = [method, str(co.write_family(tmp_path, small)), "--out", str(tmp_path / "out"), "--device", "cpu", *option]
+    assert cli.run(["predict", "coevolution", *words]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_picture_is_drawn_once_and_is_what_savefig_writes(tmp_path: Path) -> None:
     figures = pytest.importorskip("matplotlib.figure")
     figure = figures.Figure(figsize=(3, 2), dpi=50, layout="constrained")

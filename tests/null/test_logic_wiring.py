@@ -144,6 +144,6 @@ def test_unknown_names_and_sizes_are_refused() -> None:
 
 def test_an_unknown_wiring_names_all_that_a_layer_knows() -> None:
     with pytest.raises(
-        ArgumentError, match="no wiring 'butterfly'; choose of unique, .*balanced, in a layer also learned"
+        ArgumentError, match=r"no wiring 'butterfly'; choose of unique, .*balanced, in a layer also learned"
     ):
         LogicNetwork((4, 8), wiring="butterfly")

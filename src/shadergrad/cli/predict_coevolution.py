@@ -66,7 +66,7 @@ def coevolution(
         float, typer.Option(help="Columns with a larger share of gaps get no prediction.", min=0.0, max=1.0)
     ] = 0.5,
     top: Annotated[
-        int | None, typer.Option(help="Lines of contacts.tsv.", show_default="twice the shorter chain")
+        int | None, typer.Option(help="Lines of contacts.tsv.", show_default="twice the shorter chain", min=1)
     ] = None,
     within: Annotated[
         bool, typer.Option("--within/--no-within", help="Also the contacts within each protein, by mean-field DCA.")
@@ -86,6 +86,10 @@ def coevolution(
     if not family.aligned and family.depth > 1:
         raise DataError(not_aligned(family, pairs))
     classical = CLASSICAL.get(str(checkpoint)) if not checkpoint.exists() else None
+    if classical is None and not checkpoint.exists():
+        raise DataError(
+            f"there is no run {checkpoint}. Hint: {' and '.join(CLASSICAL)} need none; shadergrad train coevolution."
+        )
     name = device_for(family, classical, device, console)
     weights = family_weights(family, name)
     neff = float(weights.sum())

@@ -118,7 +118,7 @@ def _both_places(path: str | Path, family: Family, numbers: Numbers, chains: tup
         structure = gemmi.read_structure(str(path))
         model = structure[0]
     except (OSError, RuntimeError, ValueError, IndexError) as error:
-        raise DataError(f"cannot read {path} as PDB or mmCIF: {error}.") from None
+        raise DataError(f"cannot read {path} as PDB or mmCIF: {str(error).rstrip('.')}.") from None
     elsewhere = {chain.name for other in list(structure)[1:] for chain in other} - {chain.name for chain in model}
     if missing := sorted(elsewhere & set(chains)):
         raise DataError(
@@ -152,7 +152,7 @@ def _places(model: Any, chain: str, path: str | Path, family: Family, side: int,
         raise DataError(
             f"{path}, chain {chain}: {equal} of {shared} residues are those of the query by number. "
             f"Hint: --first-{'ab'[side]} gives the number of the query's first residue, which is now {first}"
-            f"{_fitting(residues, letters, numbers, first)}."
+            f"{_fitting(residues, letters, numbers, first)}"
         )
     return places
 
@@ -166,7 +166,7 @@ def _fitting(residues: dict[int, tuple[str, list[float]]], letters: str, numbers
     shift, equal = shifts.most_common(1)[0]
     shared = sum(n + shift in residues for n, _ in own)
     fits = equal >= max(LEAST_EQUAL * shared, LEAST_EQUAL * min(len(own), len(residues)), 3)
-    return f"; with {first + shift}, {equal} of {shared} are" if fits else "; no number fits: is it this chain?"
+    return f"; with {first + shift}, {equal} of {shared} are." if fits else "; no number fits: is it this chain?"
 
 
 def _residues(model: Any, chain: str, path: str | Path) -> dict[int, tuple[str, list[float]]]:
