@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -91,70 +92,101 @@ def export(
     if not isinstance(step, sg.CompiledStep):
         raise WebError(f"[export] the step is a {type(step).__name__}. Hint: sg.compile(step).")
     wanted = plans.chosen(plans.DEFAULT if targets is None else targets)
-    parts = {"step": step.portable(*args, **kwargs)}
-    others = {"step": {k: step.planned_for(target, *args, **kwargs).plan for k, target in wanted.items()}}
-    beside = {"step": step.node_by_node(*args, **kwargs)}
-    for name, (function, *given) in (programs or {}).items():
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in (*parts, "page"):
-            raise WebError(
-                f"[export] a program cannot be called {name!r}: give a name of small letters, another for each."
-            )
-        parts[name] = function.portable(*given)
-        others[name] = {k: function.planned_for(target, *given).plan for k, target in wanted.items()}
-        beside[name] = function.node_by_node(*given)
-    compiled = {name: part.plan for name, part in parts.items()}
-    known: dict[int, Any] = {}
-    state: dict[Key, np.ndarray] = {}
-    for name, part in (*parts.items(), *beside.items()):
-        part.share(known, name)
-        state |= part.state()
-    outputs = {name: part.outputs for name, part in parts.items()}
-    modules, refused = _on_cpu(beside, outputs)
-    compiled_too = _in_wasm(beside, outputs) if not refused else {}
+    made = _programs((step, args, kwargs), programs or {}, wanted)
+    outputs = {name: part.outputs for name, part in made.portable.items()}
+    modules, refused = _on_cpu(made.node_by_node, outputs)
+    compiled = _in_wasm(made.node_by_node, outputs) if not refused else {}
     if page == "compare" and refused:
         raise WebError(f"[compare] {refused}")
-    _check_data(parts["step"].arguments, data or {})
+    _check_data(made.portable["step"].arguments, data or {})
     site = Path(folder)
     site.mkdir(parents=True, exist_ok=True)
-    found = {
-        name: plans.Program(
-            part, {k: plans.like(k, plan, compiled[name], part.plan) for k, plan in others[name].items()}
-        )
-        for name, part in parts.items()
-    }
-    plans.write(site, plans.documents(found, STATE, compiled_too))
-    (site / STATE).write_bytes(state_bytes(state))
-    for name in parts:
-        for end in (".cpu.js", ".wasm", ".wasm.js"):
-            (site / f"{name}{end}").unlink(missing_ok=True)  # of an earlier export
-        if name in modules:
-            (site / f"{name}.cpu.js").write_text(modules[name], encoding="utf-8")
-        if name in compiled_too:
-            (site / f"{name}.wasm").write_bytes(compiled_too[name].module)
-            (site / f"{name}.wasm.js").write_text(compiled_too[name].script, encoding="utf-8")
+    plans.write(site, plans.documents(made.with_plans, STATE, compiled))
+    (site / STATE).write_bytes(state_bytes(made.state))
+    for name in made.portable:
+        _write_for_cpu(site, name, modules.get(name), compiled.get(name))
     if data:
         (site / DATA).write_bytes(save({name: np.asarray(a, order="C") for name, a in data.items()}))
     described = {
         "page": page,
         "title": _title_of(step) if title is None else title,
         "text": text,
-        "programs": list(parts),
+        "programs": list(made.portable),
         "data": DATA if data else None,
         "cpu": refused,  # why the page cannot train on the CPU; "" where it can
-        "work": work(beside["step"], "step" in compiled_too),
+        "work": work(made.node_by_node["step"], "step" in compiled),
         "settings": dict(settings or {}),
     }
     (site / PAGE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     _copy_site(site, page)
+    _fill_index(site, described["title"], text, address)
+    (site / PREVIEW).write_bytes(preview(data or {}, settings or {}))
+    return site
+
+
+@dataclass(frozen=True)
+class _Programs:
+    """The programs of a page, by name: their portable plans, the same with plans for other targets, and their graphs for the CPU."""
+
+    portable: dict[str, PortableStep]
+    with_plans: dict[str, plans.Program]
+    node_by_node: dict[str, PortableStep]
+    state: dict[Key, np.ndarray]
+
+
+def _programs(
+    step: tuple[sg.CompiledStep, tuple[Any, ...], Mapping[str, Any]],
+    further: Mapping[str, tuple[Any, ...]],
+    targets: Mapping[str, Target],
+) -> _Programs:
+    """Compile the step and further programs for every target, with one name for each array that they share."""
+    function, args, kwargs = step
+    portable = {"step": function.portable(*args, **kwargs)}
+    others = {"step": {k: function.planned_for(target, *args, **kwargs).plan for k, target in targets.items()}}
+    node_by_node = {"step": function.node_by_node(*args, **kwargs)}
+    for name, (function, *given) in further.items():
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in (*portable, "page"):
+            raise WebError(
+                f"[export] a program cannot be called {name!r}: give a name of small letters, another for each."
+            )
+        portable[name] = function.portable(*given)
+        others[name] = {k: function.planned_for(target, *given).plan for k, target in targets.items()}
+        node_by_node[name] = function.node_by_node(*given)
+    compiled = {name: part.plan for name, part in portable.items()}  # before shared arrays are renamed
+    known: dict[int, Any] = {}
+    state: dict[Key, np.ndarray] = {}
+    for name, part in (*portable.items(), *node_by_node.items()):
+        part.share(known, name)
+        state |= part.state()
+    with_plans = {
+        name: plans.Program(
+            part, {k: plans.like(k, plan, compiled[name], part.plan) for k, plan in others[name].items()}
+        )
+        for name, part in portable.items()
+    }
+    return _Programs(portable, with_plans, node_by_node, state)
+
+
+def _write_for_cpu(site: Path, name: str, javascript: str | None, wasm: WasmStep | None) -> None:
+    """Write a program for the page's CPU, and remove what an earlier export wrote of it."""
+    for end in (".cpu.js", ".wasm", ".wasm.js"):
+        (site / f"{name}{end}").unlink(missing_ok=True)
+    if javascript is not None:
+        (site / f"{name}.cpu.js").write_text(javascript, encoding="utf-8")
+    if wasm is not None:
+        (site / f"{name}.wasm").write_bytes(wasm.module)
+        (site / f"{name}.wasm.js").write_text(wasm.script, encoding="utf-8")
+
+
+def _fill_index(site: Path, title: str, text: str, address: str) -> None:
+    """Write the title, the text and the address into the page."""
     filled = {
-        "title": described["title"],
+        "title": title,
         "text": text,
         "address": address if not address or address[-1] == "/" else f"{address}/",
     }
     index = Template((site / "index.html").read_text(encoding="utf-8"))
     (site / "index.html").write_text(index.substitute({k: escape(v) for k, v in filled.items()}), encoding="utf-8")
-    (site / PREVIEW).write_bytes(preview(data or {}, settings or {}))
-    return site
 
 
 def _on_cpu(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]]) -> tuple[dict[str, str], str]:
