@@ -323,6 +323,9 @@ def test_no_vendor_is_named_where_kernels_are_made() -> None:
             assert not any(VENDORS.search(text) for text in strings - docs), f"{module} compares a vendor's name"
         if module.startswith(("compile", "primitives")):
             assert not re.search("llvmpipe|nvidia", path.read_text(), re.IGNORECASE), f"{module} names a driver"
+    for room in ("compile", "primitives"):
+        for path in (p for ending in ("*.md", "*.wgsl") for p in (ROOT / room).rglob(ending)):
+            assert not re.search("llvmpipe|nvidia", path.read_text(), re.IGNORECASE), f"{path.name} names a driver"
 
 
 LEANING = {
