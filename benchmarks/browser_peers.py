@@ -34,7 +34,7 @@ from rich.table import Table
 import shadergrad as sg
 from record import Folder, Measured, append, keep, machine_of, read
 from shadergrad.system.safe_tensors import save
-from shadergrad.web.shelf import write_wheels
+from shadergrad.web.wheels import write_wheels
 from step import FEWEST, MOST, WAKING, measure, ours
 from workloads import WORKLOADS, Workload, training_step
 

@@ -28,7 +28,7 @@ SOURCE = ROOT / "src" / "shadergrad"
 ROOMS = ("elementwise", "shape", "reduce", "index", "order", "products")  # of composed operations
 
 RECORD = """NewName = record(
-    "NewName", "SCAFFOLD: say what this is. The square.", kept(np.square), "{a} * {a}", lambda x, y: x * 2.0,
+    "NewName", "SCAFFOLD: say what this is. The square.", in_same_dtype(np.square), "{a} * {a}", lambda x, y: x * 2.0,
     categories=FLOATS, domain=(-3.0, 3.0), public=True, example=("[1.0, -3.0]", "[1., 9.]"),
 )
 """

@@ -24,7 +24,7 @@ FAULTS = (
     fault("families-of-uncompiled-plans-are-not-met", "runtime/families.py", "Families.follow",
           "self._plans[outline] = self._plans.get(outline, 0) + 1", "self._plans[outline] = 1",
           "device/test_sizes.py::test_a_program_that_runs_uncompiled_over_many_sizes_shares_kernels"),
-    fault("families-products-joined-across-divisors", "runtime/families.py", "_kept_in_text",
+    fault("families-products-joined-across-divisors", "runtime/families.py", "_constants_of",
           "found += _DIVISOR.findall(line)", "pass",
           "null/test_symbolic_sizes.py::test_what_has_to_stay_in_the_text_keeps_kernels_apart"),
     fault("families-joined-products-read-the-numbers-of-the-first", "runtime/families.py", "Families._joined",

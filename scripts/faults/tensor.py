@@ -90,7 +90,7 @@ FAULTS = (
     fault("tensor-a-hidden-write-ends-the-history", "tensor/succession.py", "succeeding",
           "return make(Overwritten(is_hidden), value, before)", "return value",
           STORAGES + "a_history_goes_on_through_writes"),
-    fault("tensor-what-was-changed-is-not-read-along", "tensor/reading.py", "ReadableTensor._read_together",
+    fault("tensor-what-was-changed-is-not-read-along", "tensor/reading.py", "ReadableTensor._nodes_of_one_plan",
           "*pending.take_changed(device)", "",
           STORAGES + "updates_by_hand_compile_a_bounded_number_of_plans_and_keep_no_history"),
     fault("tensor-what-a-view-wrote-is-nobodys", "tensor/storage.py", "Base.write",

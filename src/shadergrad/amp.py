@@ -17,7 +17,7 @@ from .errors import ArgumentError, PrecisionWarning
 from .grad_scaler import GradScaler
 from .runtime.device import canonical_name, standing_for
 from .tensor import Tensor, resolve_device
-from .tensor.placement import ELSEWHERE, host_device
+from .tensor.placement import OTHER_BACKENDS, host_device
 from .tensor.precision import cast_under_autocast, here
 
 
@@ -27,7 +27,7 @@ def kinds_of(device_type: str) -> frozenset[str]:
     stand_in = standing_for(kind)
     if stand_in is not None:
         return frozenset([stand_in.partition(":")[0]])
-    if ELSEWHERE.fullmatch(kind):
+    if OTHER_BACKENDS.fullmatch(kind):
         return frozenset()
     found = {canonical_name(kind).partition(":")[0]}
     if kind == "cpu" and host_device() is None:  # a program that knows of no devices, on one

@@ -73,7 +73,7 @@ class Config:
         """Whether the cpu device compiles repeated computations to native kernels."""
         return self.cpu == "native" or (self.cpu == "auto" and has_llvmlite())
 
-    def kept(self, what: str) -> Path | None:
+    def cache_folder(self, what: str) -> Path | None:
         """The folder of one kind of cached files; None if caching is off."""
         if self.cache == "off":
             return None

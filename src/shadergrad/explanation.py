@@ -95,7 +95,7 @@ class Why(Enum):
     CALL = "a kernel written by hand"
     REPEATED = "each would be computed {n} times"
     PART = "only a part of it is read"
-    ELSEWHERE = "read at other positions than written"
+    OTHER_POSITIONS = "read at other positions than written"
     AXIS = "reduction over another axis"
     ROWS = "reduction over rows of another length"
     SCATTERED = "elements of a row lie far apart"

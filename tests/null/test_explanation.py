@@ -206,7 +206,7 @@ REASONS: dict[str, tuple[Callable[..., Any], list[tuple[Why, int]]]] = {
     "a softmax reads a product": (lambda x: (x @ w).softmax(-1), [(Why.TILES, 0)]),
     "a sum along another axis": (lambda x: x.softmax(1).sum(0), [(Why.AXIS, 0)]),
     "a map that several read": (lambda x: [x + waves(x), (large * waves(x)).sum(1)], [(Why.SHARED, 2)] * 2),
-    "a transposed sum": (lambda x: x.softmax(1).T + x.reshape(8, 16), [(Why.ELSEWHERE, 0)]),
+    "a transposed sum": (lambda x: x.softmax(1).T + x.reshape(8, 16), [(Why.OTHER_POSITIONS, 0)]),
     "a row for all": (lambda x: [waves(x), x + waves(x)], [(Why.REPEATED, 16)]),
     "one kernel": (lambda x: (x.exp() + 1).softmax(-1), []),
 }

@@ -17,7 +17,7 @@ from typing import Any
 from ..cpython import frame_of_caller, is_importing
 from ..errors import ShadergradError
 from . import missing_names, pytorch_names
-from .asking import asks_whether, decorates
+from .name_lookups import asks_whether, decorates
 
 HINT = "Hint: docs/from-pytorch.md says what is."
 _made: dict[str, Absent] = {}

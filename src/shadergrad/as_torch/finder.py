@@ -17,7 +17,7 @@ from typing import Any
 from ..cpython import first_outwards, frame_of_caller, frames_outwards, is_importing
 from . import missing_names, pytorch_names
 from .absent import HINT, StandIn
-from .asking import asks_whether
+from .name_lookups import asks_whether
 
 PYTORCH = "2.13.0"  # the release whose names these are
 

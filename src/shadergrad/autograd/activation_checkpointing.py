@@ -51,7 +51,7 @@ def checkpoint(
     tensor([ 2.7183, 41.1936])
     """
     tensors = [t for _, t in tensors_in((args, kwargs))]
-    if not mode.grad or _differentiated_elsewhere(tensors):
+    if not mode.grad or _have_own_history(tensors):
         return function(*args, **kwargs)
     streams, function = Streams(), as_now(function)  # a second run, in the backward pass, casts as the first
     leaves = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
@@ -76,7 +76,7 @@ def checkpoint(
     return exchange(result, Tensor, lambda t: next(wired) if next(flags) else t.detach())
 
 
-def _differentiated_elsewhere(tensors: Iterable[Tensor]) -> bool:
+def _have_own_history(tensors: Iterable[Tensor]) -> bool:
     """Whether another library, which knows nothing of a second run, records the history of these tensors."""
     return any(get_device(name).has_own_history for name in {t._node.device for t in tensors})
 
@@ -87,7 +87,7 @@ def in_turn(function: Callable[..., Tensor], parts: Sequence[tuple[Tensor, ...]]
     The parts are independent, so a compiler could compute them side by side, with the memory of all. Here each waits for the
     previous one behind a gate. The function draws no random numbers.
     """
-    if _differentiated_elsewhere([t for part in parts for t in part]):
+    if _have_own_history([t for part in parts for t in part]):
         return [function(*part) for part in parts]
     function = as_now(function)
     results: list[Tensor] = []

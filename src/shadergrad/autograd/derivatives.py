@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from ..arguments import checked
 from ..errors import AutogradError
 from ..graph import autodiff, build
-from ..tensor import Tensor, cotangent, leaf_of, note_flag, tensors_of, together
+from ..tensor import Tensor, cotangent, leaf_of, mark_as_siblings, note_flag, tensors_of
 
 
 class GradArgumentError(AutogradError, ValueError):
@@ -102,5 +102,5 @@ def grad(
                 f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set allow_unused=True if "
                 "this is the desired behavior."
             )
-    together(result)
+    mark_as_siblings(result)
     return tuple(result)

@@ -23,7 +23,7 @@ from ..primitives.attention_kernels import (
     UnitsAttention,
     UnitsGradient,
 )
-from ..primitives.attention_places import in_octets, in_place, laid_out
+from ..primitives.attention_layouts import in_octets, in_place, laid_out
 from ..primitives.attention_tiles import AttentionChoice, Blocks, Layout, Problem, Shares, Tile, size_of_result
 from ..primitives.attention_units_writer import (
     SIDE,

@@ -333,7 +333,7 @@ class Fuser:
         if form(producer.size) != form(consumer.size):
             return _of_other_size(producer.size, consumer.size)
         if not self._reads_in_place(consumer, producer):
-            return Refusal(Why.ELSEWHERE)
+            return Refusal(Why.OTHER_POSITIONS)
         return replace(producer, roots=[*producer.roots, *consumer.roots])
 
     def _merged_rows(self, producer: Group, consumer: Group) -> Group | Refusal:
@@ -345,7 +345,7 @@ class Fuser:
         if not row.trailing and (producer.archetype == "map" or any(form(n.size) != form(row.outer) for n in roots)):
             return Refusal(Why.SCATTERED)  # neighbouring threads take neighbouring rows
         if not self._reads_in_place(consumer, producer, (row.outer, row.inner)):
-            return Refusal(Why.ELSEWHERE)
+            return Refusal(Why.OTHER_POSITIONS)
         reduces = sorted([*producer.reduces, *consumer.reduces], key=lambda n: self.rank[id(n)])
         return replace(row, roots=roots, reduces=reduces)
 

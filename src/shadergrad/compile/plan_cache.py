@@ -71,7 +71,7 @@ def _folder() -> Path | None:
     """The folder of the cache; None if caching is off, in debug and checked mode, and while sizes vary."""
     if config.debug or verify.enabled or symbolic_sizes.follows:  # texts with marks are for one process
         return None
-    folder = config.kept("plans")
+    folder = config.cache_folder("plans")
     return None if folder is None else files.usable(folder)
 
 

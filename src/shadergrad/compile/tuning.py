@@ -73,7 +73,7 @@ def from_entries(entries: Any) -> Table:
 
 def path_for(adapter: str, driver: str) -> Path | None:
     """The file of an adapter's table; None if SHADERGRAD_CACHE is off."""
-    folder = config.kept("tiles")
+    folder = config.cache_folder("tiles")
     name = re.sub(r"[^a-z0-9.]+", "-", f"{adapter} {driver}".lower()).strip("-")
     return None if folder is None else folder / f"{name}.json"
 

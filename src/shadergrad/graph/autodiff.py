@@ -67,7 +67,7 @@ def backward(
     tape = Tape(order, roots, cotangents) if is_known else None
     found = None if tape is None else passes.find(tape)
     if found is None:
-        with grad_mode(create_graph), nullcontext() if origins is None else origins.kept():
+        with grad_mode(create_graph), nullcontext() if origins is None else origins.restored():
             earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
             wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
             needed = _leading_to(order, wanted)

@@ -113,7 +113,7 @@ class Origins:
         return before
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def restored(self) -> Iterator[None]:
         """A context that restores `here`."""
         before = self.here
         try:

@@ -7,8 +7,8 @@ from typing import Any
 from ..tensor import Tensor, empty
 from . import functional as F
 from . import init
-from .applied import _Applied
 from .errors import ArgumentError
+from .function_module import _Applied
 from .module import Module
 from .parameter import Parameter
 

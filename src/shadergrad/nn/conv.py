@@ -8,9 +8,9 @@ from typing import Any
 
 from ..tensor import Tensor, rand
 from . import functional as F
-from .applied import _Applied
 from .arguments import per_axis, takes_tensors, whole
 from .errors import ArgumentError
+from .function_module import _Applied
 from .functional.sliding_windows import Ints
 from .parameter import Parameter
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..tensor import Tensor
 from . import functional as F
-from .applied import _Applied
+from .function_module import _Applied
 from .functional.dropout import check_probability
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
-from .applied import _Applied
 from .arguments import per_axis
+from .function_module import _Applied
 from .functional.pooling import Sizes
 from .functional.sliding_windows import Ints
 from .module import Module

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..errors import ShapeError
 from ..tensor import Tensor
 from . import functional as F
-from .applied import _Applied
 from .arguments import takes_tensors
+from .function_module import _Applied
 from .module import Module
 
 __all__ = ["GLU", "LogSoftmax", "Softmax", "Softmax2d", "Softmin"]

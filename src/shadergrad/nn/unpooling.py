@@ -7,9 +7,9 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
-from .applied import _Applied
 from .arguments import per_axis
 from .errors import ArgumentError
+from .function_module import _Applied
 from .functional.sliding_windows import Ints
 
 __all__ = [

@@ -35,7 +35,20 @@ from .group import unpickled as _unpickled  # noqa: F401  # by which groups were
 from .hooks import Hooks, hooked
 from .hooks import register_optimizer_step_post_hook as register_optimizer_step_post_hook
 from .hooks import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
-from .state import Filling, Kept, PairsWithin, States, Within, alike, all_held, filled, held, holders_of, pairs_of, put
+from .state import (
+    Filling,
+    Kept,
+    PairsWithin,
+    States,
+    Within,
+    all_held,
+    filled,
+    fresh_copy,
+    held,
+    holders_of,
+    pairs_of,
+    put,
+)
 from .state import Noted as Noted
 from .state import as_array as as_array
 from .state import scalar_dtype as scalar_dtype
@@ -217,7 +230,7 @@ class Optimizer(Hooks):
             for sharers in holders_of(name, states).values():
                 going = [have for p, have in sharers if id(p) in ids]
                 if going and len(going) < len(sharers):
-                    own = alike(held(going[0], name))
+                    own = fresh_copy(held(going[0], name))
                     for have in going:
                         put(have, name, own, shared=len(going) > 1)
 
@@ -282,7 +295,7 @@ class Optimizer(Hooks):
     def _update_all(self) -> None:
         trace = current.trace
         origins = mode.origins
-        with grad_mode(self._differentiable), nullcontext() if origins is None else origins.kept():
+        with grad_mode(self._differentiable), nullcontext() if origins is None else origins.restored():
             if origins is not None:
                 origins.enter(self.update.__self__, "update")  # of a proxy, what it stands for
             active = [(group, found) for group in self.param_groups for found in _rounds(group["params"])]

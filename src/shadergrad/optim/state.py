@@ -79,7 +79,7 @@ class Kept(Noted):
     def _part(self) -> None:
         """Stop sharing: scalars advance together."""
         for name in sorted(self._shared):
-            self.keep(name, alike(super().__getitem__(name)), shared=False)
+            self.keep(name, fresh_copy(super().__getitem__(name)), shared=False)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if key in self._shared:
@@ -204,7 +204,7 @@ def filled(wanted: list[Filling]) -> list[Tensor]:
     return outside(lambda: [full(f.shape, f.value, dtype=f.dtype, device=f.device) for f in wanted])
 
 
-def alike(tensor: Tensor) -> Tensor:
+def fresh_copy(tensor: Tensor) -> Tensor:
     """A new tensor with the present value of another."""
     node = tensor._node
     if current.trace is None:

@@ -19,7 +19,7 @@ from ..graph.node import Node, make, mode
 from ..graph.primitive import Shape
 from .attention_call import AttentionCall, writable
 from .attention_composed import Composed
-from .attention_places import places_of_gradients, view_of
+from .attention_layouts import places_of_gradients, view_of
 from .attention_tiles import (
     Layout,
     place_of_result,
@@ -53,7 +53,7 @@ class Attention(AttentionCall):
             powers = np.exp(s - top)
             total = powers.sum(-1, keepdims=True)
             logs = np.where(total == 0, -np.inf, top + np.log(np.where(total == 0, 1, total)))
-        weights = powers / np.where(total == 0, 1, total) * self.kept(s.shape, others)
+        weights = powers / np.where(total == 0, 1, total) * self.keep_factor(s.shape, others)
         result = np.zeros(size_of_result(q.shape, self.logs), q.dtype)
         writable(result, place_of_result(q.shape, self.by_row), q.shape)[:] = weights @ v
         if self.logs:

@@ -16,7 +16,7 @@ from .attention_tiles import (
     LANES,
     Layout,
     Problem,
-    kept_from,
+    keep_threshold,
     place_of_result,
 )
 from .call import Call
@@ -95,7 +95,7 @@ class AttentionCall(Call):
         s = self.scores(q, k, others)
         with np.errstate(invalid="ignore"):
             weights = np.where(np.isneginf(s), 0, np.exp(s - np.where(np.isneginf(logs), 0, logs)))
-        kept = self.kept(s.shape, others)
+        kept = self.keep_factor(s.shape, others)
         to_scores = weights * (g @ np.swapaxes(v, -2, -1) * kept - delta) * q.dtype.type(self.scale)
         return to_scores, weights * kept
 
@@ -109,7 +109,7 @@ class AttentionCall(Call):
             result = np.where(np.tri(*result.shape[-2:], dtype=bool), result, -np.inf)
         return result.astype(q.dtype)
 
-    def kept(self, shape: Shape, others: Sequence[np.ndarray]) -> Any:
+    def keep_factor(self, shape: Shape, others: Sequence[np.ndarray]) -> Any:
         """The factor of each weight: 0, or 1 / (1 - dropped)."""
         if not self.dropped:
             return 1
@@ -118,7 +118,7 @@ class AttentionCall(Call):
         pair = np.arange(rows * half, dtype=np.uint32)[None]
         words = np.stack(threefry2x32(others[-1], pair, np.arange(n * heads, dtype=np.uint32)[:, None]), -1)
         words = words.reshape(n, heads, rows, 2 * half)[..., :columns]
-        return np.where(words >= kept_from(self.dropped), 1.0 / (1.0 - self.dropped), 0.0)
+        return np.where(words >= keep_threshold(self.dropped), 1.0 / (1.0 - self.dropped), 0.0)
 
 
 def row_sums(g: np.ndarray, flat: np.ndarray, place: Layout) -> np.ndarray:

@@ -10,7 +10,7 @@ from ..graph.build import Builder
 from ..graph.node import Node
 from .attention_call import AttentionCall
 from .attention_tiles import (
-    kept_from,
+    keep_threshold,
 )
 from .random import Threefry
 from .reduce import ReduceMax
@@ -29,7 +29,7 @@ class Composed:
         self.shape = (self.batch, self.rows, self.columns)
         self.q, self.k, self.v = map(self._flat, inputs[:3])
         self.scores = self._scores(inputs[3] if call.masked else None)
-        self.kept = self._kept(inputs[-1]) if call.dropped else None
+        self.keep_factors = self._drawn_factors(inputs[-1]) if call.dropped else None
 
     def tops(self) -> Node:
         """The largest score of each row, (batch, rows, 1)."""
@@ -51,8 +51,8 @@ class Composed:
 
     def result(self, powers: Node, total: Node) -> Node:
         used = self.b.div(powers, self._across(self._some(total)))
-        if self.kept is not None:
-            used = self.b.mul(used, self.kept)
+        if self.keep_factors is not None:
+            used = self.b.mul(used, self.keep_factors)
         return self.b.reshape(self.b.dot(used, self.v), (self.n, self.heads, self.rows, self.d))
 
     def gradients(self, g: Node, powers: Node, total: Node) -> tuple[Node, Node, Node]:
@@ -61,8 +61,8 @@ class Composed:
         g, total = self._flat(g), self._some(total)
         to_weights = b.dot(g, b.transpose(self.v))
         used = weights = b.div(powers, self._across(total))
-        if self.kept is not None:
-            to_weights, used = b.mul(to_weights, self.kept), b.mul(weights, self.kept)
+        if self.keep_factors is not None:
+            to_weights, used = b.mul(to_weights, self.keep_factors), b.mul(weights, self.keep_factors)
         delta = b.div(b.sum(b.mul(to_weights, powers), (2,)), total)
         to_scores = b.mul(b.mul(weights, b.sub(to_weights, self._across(delta))), self.call.scale)
         found = (b.dot(to_scores, self.k), b.dot(b.transpose(to_scores), self.q), b.dot(b.transpose(used), g))
@@ -90,7 +90,7 @@ class Composed:
             scores = b.where(b.less(row, column), -math.inf, scores)
         return scores
 
-    def _kept(self, key: Node) -> Node:
+    def _drawn_factors(self, key: Node) -> Node:
         """The factor of each weight: 0, or 1 / (1 - dropped)."""
         b, dropped = self.b, self.call.dropped
         half = -(-self.columns // 2)
@@ -100,4 +100,4 @@ class Composed:
         words = b.permute(b.make(Threefry(), key, place, row), (1, 2, 0))
         words = b.make(Slice((0, 0, 0), self.shape, (1, 1, 1)), b.reshape(words, (self.batch, self.rows, 2 * half)))
         zero = b.constant(0.0, self.q.dtype, self.q.device, self.shape)
-        return b.where(b.less(words, kept_from(dropped)), zero, 1.0 / (1.0 - dropped))
+        return b.where(b.less(words, keep_threshold(dropped)), zero, 1.0 / (1.0 - dropped))

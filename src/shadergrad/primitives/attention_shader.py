@@ -116,7 +116,7 @@ def _weights_of_block(w: Writer) -> None:
         w.add(f"total_{g} = total_{g} * fall_{g} + vec4<f32>({', '.join(rows)});")
     if w.p.dropped:
         for i, q in product(range(tile.tall), quads):
-            w.add(f"s_{i}_{q} *= {w.kept(i, q)};")
+            w.add(f"s_{i}_{q} *= {w.keep_factor(i, q)};")
 
 
 def _fall(w: Writer, out: Tile) -> None:
@@ -229,7 +229,7 @@ def backward(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ch
     if p.dropped:
         for i in range(w.scores.tall):
             for q in range(w.scores.broad // LANES):
-                w.kept(i, q)
+                w.keep_factor(i, q)
     _to_scores(w)
     w.write_turned("t")
 
@@ -345,7 +345,7 @@ def _over_queries(
     if p.dropped:
         for i in range(w.scores.tall):
             for q in range(w.scores.broad // LANES):
-                w.add(f"let used_{i}_{q} = s_{i}_{q} * {w.kept(i, q)};")
+                w.add(f"let used_{i}_{q} = s_{i}_{q} * {w.keep_factor(i, q)};")
         w.write("used")
     else:
         w.write("s")

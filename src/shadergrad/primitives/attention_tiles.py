@@ -31,7 +31,7 @@ def size_of_result(shape: Shape, logs: bool) -> int:
     return padded(size + size // shape[3]) if logs else size
 
 
-def kept_from(dropped: float) -> int:
+def keep_threshold(dropped: float) -> int:
     """A weight is kept if its random word is at least this."""
     return min(WORDS - 1, round(dropped * WORDS))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..graph.floats import float_text
-from .attention_tiles import LANES, AttentionChoice, Layout, Load, Problem, Tile, kept_from
+from .attention_tiles import LANES, AttentionChoice, Layout, Load, Problem, Tile, keep_threshold
 
 UNROLL = 8  # steps of a contraction that are unrolled
 
@@ -297,7 +297,7 @@ class Writer:
                 return f"vec4<f32>({parts[0]})"
         return f"vec4<f32>({', '.join(parts)})"
 
-    def kept(self, i: int, q: int) -> str:
+    def keep_factor(self, i: int, q: int) -> str:
         """The dropout factor of four weights of a row, as a name."""
         p, name = self.p, f"kept_{i}_{q}"
         half = -(-p.columns // 2)
@@ -306,7 +306,7 @@ class Writer:
             self.add(f"let {name}_{part} = sg_threefry(key[0], key[1], {place}, u32(bh));")
         words = f"vec4<u32>({name}_0, {name}_1)"
         gain = f"vec4<f32>({1.0 / (1.0 - p.dropped)!r})"
-        self.add(f"let {name} = select(vec4<f32>(), {gain}, {words} >= vec4<u32>({kept_from(p.dropped)}u));")
+        self.add(f"let {name} = select(vec4<f32>(), {gain}, {words} >= vec4<u32>({keep_threshold(p.dropped)}u));")
         return name
 
     def write_turned(self, name: str) -> None:

@@ -132,7 +132,7 @@ def record(
 ANY, NUMBERS, INTEGERS, FLOATS, DISCRETE = (0, 1, 2), (1, 2), (1,), (2,), (0, 1)
 
 
-def kept(function: Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
+def in_same_dtype(function: Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
     """SciPy's function of one array, in the array's dtype: SciPy lacks float16."""
     return lambda x: function(x).astype(x.dtype, copy=False)
 
@@ -326,19 +326,19 @@ Tanh = record(
     example=("[0.0, 1.0]", "[0.    , 0.7616]"),
 )
 Sigmoid = record(
-    "Sigmoid", "1 / (1 + e ** -x).", kept(special.expit), "1.0 / (1.0 + sg_exp(-{a}))", lambda x, y: y * (1.0 - y),
+    "Sigmoid", "1 / (1 + e ** -x).", in_same_dtype(special.expit), "1.0 / (1.0 + sg_exp(-{a}))", lambda x, y: y * (1.0 - y),
     categories=FLOATS, cost=8, public=True,
     example=("[0.0, 1.0]", "[0.5   , 0.7311]"),
 )
 Erf = record(
     "Erf", "The error function, 2 / sqrt(pi) times the integral of e ** -t**2 from 0 to x.",
-    kept(special.erf), "sg_erf({a})",
+    in_same_dtype(special.erf), "sg_erf({a})",
     lambda x, y: elementwise("Exp", -(x * x)) * (2.0 / math.sqrt(math.pi)), categories=FLOATS, cost=12, public=True,
     example=("[0.0, 1.0]", "[0.    , 0.8427]"),
 )
 Erfinv = record(
     "Erfinv", "The inverse of the error function on (-1, 1); infinite at the ends, NaN outside.",
-    kept(lambda x: np.copysign(special.erfinv(x), x)), "sg_erfinv({a})",  # SciPy's of -0.0 is 0.0
+    in_same_dtype(lambda x: np.copysign(special.erfinv(x), x)), "sg_erfinv({a})",  # SciPy's of -0.0 is 0.0
     lambda x, y: elementwise("Exp", y * y) * (math.sqrt(math.pi) / 2.0),
     categories=FLOATS, cost=16, domain=(-0.9, 0.9), public=True,
     example=("[0.0, 0.5]", "[0.    , 0.4769]"),

@@ -14,7 +14,7 @@ from ..errors import AutogradError
 from ..graph.build import elementwise, recorded, where
 from ..graph.node import Node, mode
 from ..system.browser import Late
-from .elementwise import FLOATS, Cotangents, kept, record
+from .elementwise import FLOATS, Cotangents, in_same_dtype, record
 
 special = Late("scipy.special")
 
@@ -104,7 +104,7 @@ GammaDraw = record(
 )
 Lgamma = record(
     "Lgamma", "The logarithm of |gamma(x)|; inf at 0 and at negative integers.",
-    kept(special.gammaln), "sg_lgamma({a})", lambda x, y: elementwise("Digamma", x),
+    in_same_dtype(special.gammaln), "sg_lgamma({a})", lambda x, y: elementwise("Digamma", x),
     categories=FLOATS, cost=40, domain=(0.2, 5.0), public=True,
     example=("[0.5, 3.0]", "[0.5724, 0.6931]"),
 )
@@ -119,21 +119,21 @@ Digamma = record(
     example=("[1.0, 2.0]", "[-0.5772,  0.4228]"),
 )
 Erfc = record(
-    "Erfc", "1 - erf(x), exact where that is small.", kept(special.erfc), "sg_erfc({a})",
+    "Erfc", "1 - erf(x), exact where that is small.", in_same_dtype(special.erfc), "sg_erfc({a})",
     lambda x, y: elementwise("Exp", -(x * x)) * (-2.0 / math.sqrt(math.pi)),
     categories=FLOATS, cost=20, public=True,
     example=("[0.0, 1.0]", "[1.    , 0.1573]"),
 )
 Erfcx = record(
-    "Erfcx", "e ** (x * x) erfc(x).", kept(special.erfcx), "sg_erfcx({a})",
+    "Erfcx", "e ** (x * x) erfc(x).", in_same_dtype(special.erfcx), "sg_erfcx({a})",
     lambda x, y: x * y * 2.0 - 2.0 / math.sqrt(math.pi), categories=FLOATS, cost=20,
 )
 I0e = record(
-    "I0e", "The modified Bessel function of order 0 times e ** -|x|.", kept(special.i0e), "sg_i0e({a})",
+    "I0e", "The modified Bessel function of order 0 times e ** -|x|.", in_same_dtype(special.i0e), "sg_i0e({a})",
     lambda x, y: elementwise("I1e", x) - elementwise("Sign", x) * y, categories=FLOATS, cost=30,
 )
 I1e = record(
-    "I1e", "The modified Bessel function of order 1 times e ** -|x|.", kept(special.i1e), "sg_i1e({a})",
+    "I1e", "The modified Bessel function of order 1 times e ** -|x|.", in_same_dtype(special.i1e), "sg_i1e({a})",
     _bessel_1_gradient, categories=FLOATS, cost=30,
 )
 # fmt: on

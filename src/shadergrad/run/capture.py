@@ -26,7 +26,7 @@ from ..tensor import Tensor, flush
 from .captured import Captured
 from .effects import effects_of, in_outside
 from .guards import state_of
-from .leaks import refuse_kept
+from .leaks import refuse_leaks
 from .naming import Names, name_arguments
 from .observed import Observed
 from .refusals import refuse_marks
@@ -78,7 +78,7 @@ def capture(
     if target is not None:
         watch.undo_backward()
     try:
-        refuse_kept(watch, found.made())
+        refuse_leaks(watch, found.made())
     except CompileError:
         watch.undo_backward()
         raise

@@ -114,7 +114,7 @@ class Captured:
         slots = [(t, g) for t, g in seen.gradients if id(t) not in kept]
         held = [h for h in self.holders if isinstance(h, Tensor)]
         memory = [(h, "_exchanged" if h._share_no_more() else "_rebound") for h in held]
-        memory += [(t, "_rebound") for t in self._seen_elsewhere(held)]
+        memory += [(t, "_rebound") for t in self._read_views_of(held)]
         grads = [(t, "requires_grad") for t in {id(t): t for t in (*held, *self._leaves())}.values()]
         flags = [(t, name, getattr(t, name)) for t, name in (*grads, *memory)]
         changed = self._changed(program.plan)
@@ -169,7 +169,7 @@ class Captured:
         tables = (table for m in self.watch.modules.values() for table in (m._parameters, m._buffers))
         return [t for table in tables for t in table.values() if t is not None]
 
-    def _seen_elsewhere(self, held: list[Tensor]) -> list[Tensor]:
+    def _read_views_of(self, held: list[Tensor]) -> list[Tensor]:
         """Tensors that were read and share memory with a holder. A run writes the memory through the holder only."""
         storages = {id(h._shared.storage) for h in held if h._shared is not None}
         looked_at = (t for t in self.watch.looked_at.values() if not any(t is h for h in held))

@@ -9,7 +9,7 @@ from ..drive.tracing import Trace
 from ..errors import CompileError
 
 
-def refuse_kept(watch: Trace, ours: list[Any]) -> None:
+def refuse_leaks(watch: Trace, ours: list[Any]) -> None:
     """Raise CompileError if anything but a place still references a tensor of a finished capture.
 
     ours: the tensors that the step itself references.
@@ -17,19 +17,19 @@ def refuse_kept(watch: Trace, ours: list[Any]) -> None:
     watch.forget()
     ours = [*ours, *(t._grad for t in ours if t._grad is not None)]
     ids = {id(t) for t in ours} | {id(t._shared.storage) for t in ours if t._shared is not None}
-    if not _kept(watch, ids):
+    if not _leaked(watch, ids):
         return
     collect_cycles()
-    kept = _kept(watch, ids)
-    if not kept:
+    leaked = _leaked(watch, ids)
+    if not leaked:
         return
-    where = holders_of(kept[0], kept)
-    what = f"a tensor of shape {tuple(kept[0]._node.shape)} that the function made"
+    where = holders_of(leaked[0], leaked)
+    what = f"a tensor of shape {tuple(leaked[0]._node.shape)} that the function made"
     raise CompileError(
         f"{what} is kept after it by {' and '.join(sorted(where)) or 'something'} that a compiled step cannot follow: it would "
         "stay that of the first call. Hint: return the tensor, or store it in an attribute, a list or a dict."
     )
 
 
-def _kept(watch: Trace, ours: set[int]) -> list[Any]:
+def _leaked(watch: Trace, ours: set[int]) -> list[Any]:
     return [t for t in watch.made.values() if id(t) not in ours and t._node.storage is None]

@@ -86,7 +86,7 @@ class KeptGradient:
         self.tensor = tensor
         self.output = output
 
-    def is_held_elsewhere(self) -> bool:
+    def has_other_references(self) -> bool:
         ours = 2 if self.owner._grad is self.tensor else 1
         return (
             self.tensor._shared is not None
@@ -426,7 +426,7 @@ class Replay:
         if into is None:
             return None
         for kept in self.gradients:
-            if kept.tensor._current.storage is not into[kept.output] or kept.is_held_elsewhere():
+            if kept.tensor._current.storage is not into[kept.output] or kept.has_other_references():
                 break
         else:
             return into

@@ -31,7 +31,7 @@ from ..plan import Kernel
 from ..symbolic_sizes import MARK
 
 MOST_TEXTS = 2048  # sources without their numbers
-MOST_ALIKE = 16  # kernels kept per source
+MOST_PER_SOURCE = 16  # kernels kept per source
 MOST_NUMBERS = 2048  # that one kernel reads: 8 KiB of the 64 KiB that any device binds
 NAME = "sg_sizes"
 ENTRY = "\nfn main("
@@ -87,7 +87,7 @@ class Families:
         self, kernels: Sequence[Kernel], family: int, is_compiled: Callable[[Kernel], bool]
     ) -> list[tuple[Kernel, np.ndarray | None]]:
         """For each kernel of a plan, the kernel to compile, and the numbers to bind."""
-        before = {id(o) for alike in self._known.values() for o in alike if o.family == family}
+        before = {id(o) for opened_before in self._known.values() for o in opened_before if o.family == family}
         return [self._chosen(kernel, family, before, is_compiled) for kernel in kernels]
 
     def follow(
@@ -100,7 +100,7 @@ class Families:
             self._plans[outline] = self._plans.get(outline, 0) + 1
         if not any(map(self.varies, kernels)):
             return [(kernel, None) for kernel in kernels]
-        before = {id(o) for alike in self._known.values() for o in alike if o.family == UNCOMPILED}
+        before = {id(o) for opened_before in self._known.values() for o in opened_before if o.family == UNCOMPILED}
         return [
             self._chosen(kernel, UNCOMPILED, before, is_compiled) if self.varies(kernel) else (kernel, None)
             for kernel in kernels
@@ -118,13 +118,13 @@ class Families:
         distinct = {(k.source, k.access): k for k in long if not is_compiled(k)}
         joined: dict[tuple[str, tuple[str, ...]], tuple[Kernel, np.ndarray | None]] = {}
         if len(distinct) >= MANY:
-            alike: dict[Any, list[tuple[Kernel, Numbers]]] = {}
+            opened_before: dict[Any, list[tuple[Kernel, Numbers]]] = {}
             for kernel in distinct.values():
                 head, body = kernel.source.split(ENTRY, 1)
                 text, numbers, _ = _without_numbers(body)
-                key = head.split("\n", 1)[-1], text, kernel.access, _kept_in_text(body)
-                alike.setdefault(key, []).append((kernel, numbers))
-            for group in alike.values():
+                key = head.split("\n", 1)[-1], text, kernel.access, _constants_of(body)
+                opened_before.setdefault(key, []).append((kernel, numbers))
+            for group in opened_before.values():
                 if len(group) > 1:
                     joined |= self._joined(group)
         return [joined.get((k.source, k.access), (k, None)) for k in kernels]
@@ -153,25 +153,25 @@ class Families:
     ) -> tuple[Kernel, np.ndarray | None]:
         head, body = kernel.source.split(ENTRY, 1)
         text, numbers, marked = _without_numbers(body)
-        alike = self._alike((f"{head.split(chr(10), 1)[-1]}{ENTRY}{text}", kernel.access))
-        for opened in alike:
+        opened_before = self._kernels_of((f"{head.split(chr(10), 1)[-1]}{ENTRY}{text}", kernel.access))
+        for opened in opened_before:
             if opened.serves(numbers):
                 return self._bound(opened, numbers)
         if is_compiled(kernel):
             return kernel, None
         # a mean has the reciprocal of a size, and the factor of an unbiased variance may be all that a kernel has of one
         places = {*marked, *(k for k, n in enumerate(numbers) if _is_float(n) and n not in CLOSED)}
-        earlier = [o for o in alike if id(o) in before]
+        earlier = [o for o in opened_before if id(o) in before]
         if earlier:
             nearest = min(earlier, key=lambda o: _distance(o.numbers, numbers))
             places |= {k for k, (a, b) in enumerate(zip(nearest.numbers, numbers, strict=True)) if a != b}
             places |= set(nearest.places)
         opened = self._opened(kernel, head, body, numbers, tuple(sorted(places)), family)
-        alike.insert(0, opened)
-        del alike[MOST_ALIKE:]
+        opened_before.insert(0, opened)
+        del opened_before[MOST_PER_SOURCE:]
         return self._bound(opened, numbers)
 
-    def _alike(self, key: tuple[str, tuple[str, ...]]) -> list[Opened]:
+    def _kernels_of(self, key: tuple[str, tuple[str, ...]]) -> list[Opened]:
         found = self._known.setdefault(key, [])
         self._known.move_to_end(key)
         if len(self._known) > MOST_TEXTS:
@@ -267,7 +267,7 @@ def _replaced(body: str, others: Mapping[int, Callable[[str], str]]) -> str:
     return _NUMBER.sub(other, body)
 
 
-def _kept_in_text(body: str) -> tuple[str, ...]:
+def _constants_of(body: str) -> tuple[str, ...]:
     """The numbers that stay constants: divisors in loops, and numbers of constants and of cases."""
     found: list[str] = []
     blocks: list[bool] = []  # whether each that is open is a loop's

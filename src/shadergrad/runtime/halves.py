@@ -38,7 +38,7 @@ def expected(given: np.ndarray) -> np.ndarray:
     return np.stack([bits, wide, wide, bits | (bits << 16), bits | (bits << 16), wide], 1)
 
 
-def alike(found: np.ndarray, wanted: np.ndarray, given: np.ndarray) -> bool:
+def equal_bits(found: np.ndarray, wanted: np.ndarray, given: np.ndarray) -> bool:
     """Whether all words are equal, where any NaN equals any NaN."""
     nan = np.isnan(given)
     if not np.array_equal(found[~nan], wanted[~nan]):
@@ -92,4 +92,4 @@ def converts_as_ieee(device: Device, text: str | None = None) -> bool:
     dispatch = Dispatch(0, (0, 1), (given.size // THREADS, 1, 1))
     program = device.load(Plan(device.target, buffers, (kernel,), (dispatch,), (0,), (1,)))
     (result,) = program.run([device.upload(given, float32)])
-    return alike(device.download(result, (given.size, RESULTS), uint32), expected(given), given)
+    return equal_bits(device.download(result, (given.size, RESULTS), uint32), expected(given), given)

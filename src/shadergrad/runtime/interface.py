@@ -27,8 +27,8 @@ Command = tuple[Any, Any, int, int, int]  # pipeline, bind group, workgroups x, 
 Copy = tuple[Any, Any, int]  # source, destination, bytes
 Stretch = tuple[Any, int, Any, int, int]  # source, from its byte, destination, to its byte, bytes
 MOST_OPERATIONS = 16_000_000_000  # of runs that share a submission: some 10 milliseconds on a weak GPU
-SOON_TOGETHER = 8  # runs in one submission, soon after a wait
-MOST_TOGETHER = 32  # the same after many runs without a wait
+SOON_PER_SUBMISSION = 8  # runs in one submission, soon after a wait
+MOST_PER_SUBMISSION = 32  # the same after many runs without a wait
 
 
 class NativeError(Exception):

@@ -200,5 +200,5 @@ def function(text: str) -> Function:
 
 def _folder() -> Path | None:
     """Where object code is kept; None where nothing is to be."""
-    folder = config.kept("native")
+    folder = config.cache_folder("native")
     return None if folder is None else files.usable(folder)

@@ -24,9 +24,9 @@ import numpy as np
 from .header import Handle, Header
 from .interface import (
     MOST_OPERATIONS,
-    MOST_TOGETHER,
+    MOST_PER_SUBMISSION,
     QUERY_USAGE,
-    SOON_TOGETHER,
+    SOON_PER_SUBMISSION,
     STAGING_USAGE,
     STORAGE_USAGE,
     UNIFORM_USAGE,
@@ -74,7 +74,7 @@ class NativeDevice:
         self._operations = 0  # of these
         self.is_awaited = False  # whether the device soon has nothing to do: runs are submitted in parts
         self._prepared: list[Any] | None = None  # commands that are encoded, with what they need, and not submitted
-        self._together = 1  # how many runs the next submission shall have
+        self._runs_per_submission = 1  # how many runs the next submission shall have
         self._unwaited = 0  # runs submitted since a write, a read or a wait
         self._commands = self.ffi.new("WGPUCommandBuffer[1]")
         self._graveyard: deque[tuple[Any, Any]] = deque()
@@ -243,9 +243,11 @@ class NativeDevice:
         self._held.append((commands, needs))
         self._operations += operations
         self.dispatches += len(commands)
-        if len(self._held) >= self._together or self._operations >= MOST_OPERATIONS:
+        if len(self._held) >= self._runs_per_submission or self._operations >= MOST_OPERATIONS:
             self._unwaited += len(self._held)
-            self._together = min(max(min(2 * self._together, SOON_TOGETHER), self._unwaited // 4), MOST_TOGETHER)
+            self._runs_per_submission = min(
+                max(min(2 * self._runs_per_submission, SOON_PER_SUBMISSION), self._unwaited // 4), MOST_PER_SUBMISSION
+            )
             self._submit(self._encoder(copies))
 
     def _begin_early(self, commands: Sequence[Command], needs: Any) -> Sequence[Command]:
@@ -257,7 +259,7 @@ class NativeDevice:
             self.dispatches += size
             self._submit(self._encoder())
             start, size = start + size, 4 * size
-        self._together = 1
+        self._runs_per_submission = 1
         return commands[start:]
 
     def begin_preparing(self) -> None:
@@ -282,7 +284,7 @@ class NativeDevice:
 
     def submit_held(self) -> None:
         """Submit the held runs, so that later work is ordered after them."""
-        self._together, self._unwaited = 1, 0
+        self._runs_per_submission, self._unwaited = 1, 0
         if self._held:
             self._submit(self._encoder())
 
@@ -369,14 +371,14 @@ class NativeDevice:
 
     def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int:
         """Copy from byte `offset` of a buffer to byte `to` of another; the index of the submission."""
-        self._together, self._unwaited = 1, 0
+        self._runs_per_submission, self._unwaited = 1, 0
         encoder = self._encoder()  # what waits goes with it
         self.lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)
         return self._submit(encoder)
 
     def copy_all(self, stretches: Sequence[Stretch]) -> int:
         """Copy ranges of buffers in one submission, whose index it returns."""
-        self._together, self._unwaited = 1, 0
+        self._runs_per_submission, self._unwaited = 1, 0
         encoder = self._encoder()
         for source, offset, destination, to, nbytes in stretches:
             self.lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)

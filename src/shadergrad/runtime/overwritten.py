@@ -53,7 +53,9 @@ def overwriting_steps(steps: Steps) -> dict[int, Overwriting]:
             continue
         inputs = {r for r in step.own if r < steps.inputs and last[r] == k and r not in kept}
         writes = [
-            r for r in step.writes if r in steps.outputs and any(_alike(steps.rows[r], steps.rows[i]) for i in inputs)
+            r
+            for r in step.writes
+            if r in steps.outputs and any(_can_replace(steps.rows[r], steps.rows[i]) for i in inputs)
         ]
         if writes:
             words = np.array([len(step.buffers), *(0 for _ in step.buffers)], np.int64)
@@ -79,7 +81,7 @@ def _is_safe(step: Step, checked: set[int]) -> bool:
     return isinstance(of, Dot | Conv | Cat) or (isinstance(of, ScatterAdd) and step.reads[0] in checked)
 
 
-def _alike(a: Row, b: Row) -> bool:
+def _can_replace(a: Row, b: Row) -> bool:
     return a.shape == b.shape and a.dtype is b.dtype and a.nbytes >= FEWEST and a.dtype.itemsize <= overwriting.WIDEST
 
 

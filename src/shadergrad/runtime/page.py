@@ -26,8 +26,8 @@ from ..errors import DeviceError
 from ..system.browser import CANNOT_WAIT, can_wait, wait_for
 from .interface import (
     MOST_OPERATIONS,
-    MOST_TOGETHER,
-    SOON_TOGETHER,
+    MOST_PER_SUBMISSION,
+    SOON_PER_SUBMISSION,
     STORAGE_USAGE,
     UNIFORM_USAGE,
     Command,
@@ -164,7 +164,7 @@ class PageDevice:
         self._held = 0  # runs that wait for others
         self._operations = 0  # of these
         self._needs: list[Any] = []  # what their commands need
-        self._together = 1  # how many runs the next submission shall have
+        self._runs_per_submission = 1  # how many runs the next submission shall have
         self._unwaited = 0  # runs submitted since a write, a read or a wait
         self._graveyard: deque[None] = deque()
         self._writing: dict[
@@ -247,12 +247,14 @@ class PageDevice:
         self._held += 1
         self._operations += operations
         self.dispatches += len(commands)
-        if self._held < self._together and self._operations < MOST_OPERATIONS:
+        if self._held < self._runs_per_submission and self._operations < MOST_OPERATIONS:
             self._needs.append(needs)
             self._hold(prepared.prepared)
             return
         self._unwaited += self._held
-        self._together = min(max(min(2 * self._together, SOON_TOGETHER), self._unwaited // 4), MOST_TOGETHER)
+        self._runs_per_submission = min(
+            max(min(2 * self._runs_per_submission, SOON_PER_SUBMISSION), self._unwaited // 4), MOST_PER_SUBMISSION
+        )
         self._check()
         self._submitted(self._run(prepared.prepared))
 
@@ -272,13 +274,13 @@ class PageDevice:
         return start, time.perf_counter()
 
     def submit_held(self) -> None:
-        self._together, self._unwaited = 1, 0
+        self._runs_per_submission, self._unwaited = 1, 0
         if self._held:
             self._check()
             self._submitted(self._submit_all())
 
     def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int:
-        self._together, self._unwaited = 1, 0
+        self._runs_per_submission, self._unwaited = 1, 0
         self._check()
         return self._submitted(self._copy(source, offset, destination, to, nbytes))  # what waits goes with it
 

@@ -1,7 +1,16 @@
 """The names that the rest of the library imports from the tensor package. base.py lists the files in order; public.py defines the class."""
 
 from .axes import check_axes, check_axis, common_shape, sizes_of
-from .backpropagation import GradientEdge, after_backward, backward, cotangent, leaf_of, note_flag, tensors_of, together
+from .backpropagation import (
+    GradientEdge,
+    after_backward,
+    backward,
+    cotangent,
+    leaf_of,
+    mark_as_siblings,
+    note_flag,
+    tensors_of,
+)
 from .base import TensorBase, names_device
 from .coercion import Number, host_tensor, operands
 from .comparison import where
@@ -77,6 +86,7 @@ __all__ = [
     "leaf_of",
     "linspace",
     "manual_seed",
+    "mark_as_siblings",
     "meet",
     "meshgrid",
     "names_device",
@@ -102,7 +112,6 @@ __all__ = [
     "tensor",
     "tensordot",
     "tensors_of",
-    "together",
     "vector_norm",
     "where",
     "wrap",

@@ -89,7 +89,7 @@ def backward(
         )
         with grad_mode(create_graph):
             arrivals.accumulate_rest(list(found.values()))
-        together([t._grad for t in arrivals.owners.values()])
+        mark_as_siblings([t._grad for t in arrivals.owners.values()])
         while after:
             after.pop(0)()
 
@@ -235,7 +235,7 @@ def note_flag(target: Any) -> None:
         trace.on_attribute(target, "requires_grad", True)
 
 
-def together(tensors: Iterable[Any]) -> None:
+def mark_as_siblings(tensors: Iterable[Any]) -> None:
     """Tensors from one backward pass: reading one computes all that are alive, in one plan, instead of the
     whole pass again for each.
     """

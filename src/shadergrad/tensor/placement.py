@@ -32,7 +32,7 @@ class device(str):
         name = type if name == "" and type else name
         if index is not None:
             name = f"{name}:{index}"
-        return super().__new__(cls, name if _is_named_elsewhere(name) else _checked_name(name))
+        return super().__new__(cls, name if _is_other_backend(name) else _checked_name(name))
 
     def __enter__(self) -> device:
         """Make it the default device within `with`."""
@@ -69,11 +69,11 @@ def named_device(name: str) -> device:
 
 
 # Devices of PyTorch's that programs name before they ask whether they are there
-ELSEWHERE = re.compile(r"(cuda|meta|mps|xpu|mtia|hpu|npu|mlu|xla|ipu|hip|vulkan|mkldnn)(:\d+)?")
+OTHER_BACKENDS = re.compile(r"(cuda|meta|mps|xpu|mtia|hpu|npu|mlu|xla|ipu|hip|vulkan|mkldnn)(:\d+)?")
 
 
-def _is_named_elsewhere(name: object) -> bool:
-    kind = ELSEWHERE.fullmatch(name) if isinstance(name, str) else None
+def _is_other_backend(name: object) -> bool:
+    kind = OTHER_BACKENDS.fullmatch(name) if isinstance(name, str) else None
     return kind is not None and standing_for(kind[1]) is None
 
 

@@ -1,7 +1,7 @@
 """Reading a tensor's values on the host: as arrays, numbers, truth values and text. Each of these waits for the device.
 
 In: a tensor, pending or computed. Out: host data. A read computes the pending tensor together with other results of the same backward
-pass and with in-place changes (`_read_together`). During a capture the trace refuses reads.
+pass and with in-place changes (`_nodes_of_one_plan`). During a capture the trace refuses reads.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class ReadableTensor(HistoryTensor):
         try:
             node = self._node
             if node.storage is None:
-                pending.compute(node, self._read_together())
+                pending.compute(node, self._nodes_of_one_plan())
             return execute.download(node)
         except Exception:
             pending.leave_out(self)
             pending.show_parts()  # what was written through a view and reported once is not computed again
             raise
 
-    def _read_together(self) -> list[Node]:
+    def _nodes_of_one_plan(self) -> list[Node]:
         """The tensors that are computed in the same plan as this value: results of the same backward pass, and all
         in-place changes, whose history would otherwise grow with each change that is never read.
         """
@@ -107,7 +107,7 @@ class ReadableTensor(HistoryTensor):
             current.trace.on_read(what)
         try:
             if self._node.storage is None:
-                pending.compute(self._node, self._read_together())
+                pending.compute(self._node, self._nodes_of_one_plan())
             return await execute.download_async(self._node)
         except Exception:
             pending.leave_out(self)

@@ -14,8 +14,8 @@ from ..errors import ArgumentTypeError, AutogradError, CompileError, ShapeError
 from ..graph import build
 from ..graph.node import mode
 from .axes import check_axes, check_axis, sizes_of
+from .dtype_views import check_layout, reading
 from .numeric import NumericTensor
-from .readings import check_layout, reading
 from .strides import row_major, strides_of_view
 
 

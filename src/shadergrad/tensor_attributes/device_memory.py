@@ -102,7 +102,7 @@ def _is_cpu(self: Tensor) -> bool:
     return self.device == "cpu"
 
 
-def _is_elsewhere(self: Tensor) -> bool:
+def _is_unsupported(self: Tensor) -> bool:
     """False: there are no tensors of that kind.
 
     >>> sg.ones(2).is_xpu, sg.ones(2).is_meta
@@ -111,5 +111,16 @@ def _is_elsewhere(self: Tensor) -> bool:
     return False
 
 
-_NOWHERE = ("is_mps", "is_xpu", "is_meta", "is_mtia", "is_hpu", "is_xla", "is_ipu", "is_vulkan", "is_mkldnn", "is_maia")
-install_properties({"is_cuda": _is_cuda, "is_cpu": _is_cpu} | dict.fromkeys(_NOWHERE, _is_elsewhere))
+_UNSUPPORTED = (
+    "is_mps",
+    "is_xpu",
+    "is_meta",
+    "is_mtia",
+    "is_hpu",
+    "is_xla",
+    "is_ipu",
+    "is_vulkan",
+    "is_mkldnn",
+    "is_maia",
+)
+install_properties({"is_cuda": _is_cuda, "is_cpu": _is_cpu} | dict.fromkeys(_UNSUPPORTED, _is_unsupported))

@@ -7,7 +7,7 @@ from typing import Any
 from ..arguments import checked
 from ..errors import ArgumentTypeError, ShapeError
 from ..tensor import Tensor
-from ..tensor.readings import signs
+from ..tensor.dtype_views import signs
 from .installation import install_methods, install_properties
 
 strided = "strided"

@@ -19,7 +19,7 @@ if sys.modules["torch"].__name__ != "torch" or not hasattr(sys.modules["torch"],
     )
 
 from .bridge import from_shadergrad, to_shadergrad  # noqa: E402  late: it needs torch
-from .host import HostFallback, HostFallbackError  # noqa: E402  late: they need torch
+from .host_fallback import HostFallback, HostFallbackError  # noqa: E402  late: they need torch
 from .private import TorchVersionError  # noqa: E402
 from .registration import register, use  # noqa: E402
 

@@ -22,7 +22,7 @@ import torch.utils._pytree as pytree
 from ..tensor import Tensor
 from . import dtypes, halves, kernels
 from .dtypes import TORCH, stored
-from .host import on_host
+from .host_fallback import on_host
 from .kernels import memory
 from .layouts import as_pytorch_lays
 from .private import AUTOGRAD_KEY, KEY, decompositions, has_kernel, name_of, operator_names, overload

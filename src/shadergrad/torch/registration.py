@@ -26,7 +26,7 @@ from . import (
     exchange,
     files,
     memory,
-    moving,
+    module_moves,
     private,
     sequences,
     streams,
@@ -161,7 +161,7 @@ def register() -> None:
         return
     private.register(NAME, _module())
     torch.autograd.set_multithreading_enabled(False)  # kernels are Python: one thread holds the interpreter anyway
-    moving.register()
+    module_moves.register()
     dispatch.register()
     autocast.register()
     copies.register()

@@ -26,16 +26,16 @@ class Metrics:
             return
         self._begun = True
         with replacing(self.path, CheckpointError) as file:
-            file.write("".join(json.dumps(row) + "\n" for row in self._kept()).encode())
+            file.write("".join(json.dumps(row) + "\n" for row in self._remaining_rows()).encode())
 
     @property
     def seconds(self) -> float:
         """The time of the run so far, from the rows that stay; 0 without rows."""
-        rows = self._kept()
+        rows = self._remaining_rows()
         seconds = rows[-1].get("seconds") if rows else None
         return float(seconds) if isinstance(seconds, int | float) else 0.0
 
-    def _kept(self) -> list[dict[str, Any]]:
+    def _remaining_rows(self) -> list[dict[str, Any]]:
         return [row for row in read_rows(self.path) if self._count(row) <= self._keep]
 
     def _count(self, row: dict[str, Any]) -> float:

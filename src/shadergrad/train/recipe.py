@@ -17,10 +17,10 @@ from typing import Any
 from rich.console import Console
 
 from ..config import ENGINES
+from .data_parallel import is_first, join_launched
 from .errors import RecipeError
 from .prediction import Prediction
 from .settings import HYPERPARAMETERS, Settings, flag
-from .together import is_first, join_launched
 from .training_run import Build, train
 
 KINDS = (str, int, float, bool, Path)

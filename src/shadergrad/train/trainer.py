@@ -23,10 +23,10 @@ from ..data.loader import DataLoader
 from .backward_engines import TrainingStep
 from .callbacks import Callback, Progress, Row
 from .checkpoints import put_back
+from .data_parallel import DataParallel, is_first, join_launched, share_of_batch
 from .errors import TrainingError
 from .plots import curve_figure
 from .settings import Settings
-from .together import Together, is_first, join_launched, share_of_batch
 from .trainable import Trainable
 from .training_run import Run
 
@@ -156,9 +156,9 @@ class Trainer:
         )
         shown = [callback.console for callback in self.callbacks if isinstance(callback, Progress)]
         self._console = shown[0] if shown else Console(quiet=not progress or not is_first())
-        self._together: Together | None = None
+        self._parallel: DataParallel | None = None
         if distributed:
-            self._together = Together(self.trainable, self._settings_for(1))
+            self._parallel = DataParallel(self.trainable, self._settings_for(1))
         self._run: _Fit | None = None
 
     def fit(self, epochs: int) -> History:
@@ -183,7 +183,7 @@ class Trainer:
         return Settings(out=Path(), epochs=epochs, device=self._device, **self._settings)
 
     def _fit(self, settings: Settings) -> _Fit:
-        return _Fit("Trainer", settings, self.trainable, self._device, self.callbacks, self.history, self._together)
+        return _Fit("Trainer", settings, self.trainable, self._device, self.callbacks, self.history, self._parallel)
 
     def validate(self) -> Row:
         """The present loss and measures on the validation data; empty without such data."""
@@ -255,8 +255,8 @@ class Trainer:
         if self._run is None:
             self._run = self._fit(settings)
         self._run.position = put_back("Trainer", settings, self.trainable, self._device, arrays, meta)
-        if self._together is not None:
-            self._together.seed_apart()
+        if self._parallel is not None:
+            self._parallel.seed_apart()
         self.history.rows[:] = [row for row in self.history.rows if row["epoch"] <= self._run.position.epoch]
         return self
 
@@ -288,9 +288,9 @@ class _Fit(Run):
         device: str,
         callbacks: Sequence[Callback],
         history: History,
-        together: Together | None = None,
+        parallel: DataParallel | None = None,
     ) -> None:
-        super().__init__(name, settings, trainable, device, callbacks, together)
+        super().__init__(name, settings, trainable, device, callbacks, parallel)
         self.history = history
 
     def begin(self, settings: Settings) -> None:

@@ -32,13 +32,13 @@ from .best_checkpoint import KeepBest
 from .callbacks import Callback
 from .checkpoints import describe, hint, override, put_back
 from .console_progress import Bar, StopWish
+from .data_parallel import DataParallel, NoMetrics, computed_by_first, from_first, is_first
 from .epochs import loader, steps_in_epoch
 from .errors import RecipeError, TrainingError
 from .metrics import Metrics, read_rows
 from .notebook_progress import NotebookBar
 from .plots import training_curve
 from .settings import Settings
-from .together import NoMetrics, Together, first_ones, first_ones_of, is_first
 from .trainable import Position, Stream, Trainable
 
 METRICS = "metrics.jsonl"
@@ -82,13 +82,13 @@ def begin(recipe: str, build: Build, settings: Settings, console: Console) -> Ru
     callbacks = getattr(built, "callbacks", ())
     if not isinstance(trainable, Trainable):
         raise RecipeError(f"build of {recipe} returned {_kind(trainable)}; it must return a Trainable or a Trainer.")
-    together = Together(trainable, settings) if sg.distributed.get_world_size() > 1 else None
-    run = Run(recipe, settings, trainable, device, (KeepBest(METRICS), *callbacks), together)
+    parallel = DataParallel(trainable, settings) if sg.distributed.get_world_size() > 1 else None
+    run = Run(recipe, settings, trainable, device, (KeepBest(METRICS), *callbacks), parallel)
     if settings.resume:
-        loaded = first_ones_of(lambda: load_checkpoint(settings.out))
+        loaded = computed_by_first(lambda: load_checkpoint(settings.out))
         run.position = put_back(recipe, settings, trainable, device, *loaded)
-        if together is not None:
-            together.seed_apart()
+        if parallel is not None:
+            parallel.seed_apart()
         run.changed = override(settings, trainable, loaded[1])
         told = "".join(f", {name} {old:g} now {new:g}" for name, (old, new) in run.changed.items())
         console.out(f"resuming {settings.out} after {run.where}{told}", highlight=False)
@@ -103,7 +103,7 @@ def _go_on(settings: Settings) -> None:
     if is_first():
         now = _stamp(settings.out / TENSORS_FILE)
         saved = first_value(f"checkpoint {settings.out.resolve()}", now) != now
-    if first_ones(is_restarted() and saved):
+    if from_first(is_restarted() and saved):
         settings.resume, settings.overwrite = True, False
 
 
@@ -155,12 +155,12 @@ class Run:
         trainable: Trainable,
         device: str,
         callbacks: Sequence[Callback] = (),
-        together: Together | None = None,
+        parallel: DataParallel | None = None,
     ) -> None:
         self.recipe = recipe
-        self.together = together
+        self.parallel = parallel
         self.callbacks = callbacks = tuple(
-            c for c in callbacks if together is None or together.rank == 0 or getattr(c, "everywhere", False)
+            c for c in callbacks if parallel is None or parallel.rank == 0 or getattr(c, "everywhere", False)
         )
         self._each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
         self.stop_wish: str | None = None
@@ -190,10 +190,10 @@ class Run:
             self.step = sg.compile(lambda latest, *batch: append(latest, self._stepped(batch)))
 
     def _stepped(self, batch: Sequence[Any]) -> Any:
-        if self.together is None:
+        if self.parallel is None:
             return self.trainable.step(*batch)
-        self.together.begin_step()
-        return self.together.mean(self.trainable.step(*self.together.batch(batch)))
+        self.parallel.begin_step()
+        return self.parallel.mean(self.trainable.step(*self.parallel.batch(batch)))
 
     def __repr__(self) -> str:
         """The recipe, the position and the folder."""
@@ -215,7 +215,7 @@ class Run:
     @property
     def _writes(self) -> bool:
         """Whether this process writes files: only rank 0 does."""
-        return self.together is None or self.together.rank == 0
+        return self.parallel is None or self.parallel.rank == 0
 
     @property
     def _counts_steps(self) -> bool:
@@ -250,10 +250,10 @@ class Run:
                 self.save()
                 if row:
                     bar.add(row)
-                    self._epoch_ended(row if self.together is None else self.together.firsts(row))
+                    self._epoch_ended(row if self.parallel is None else self.parallel.firsts(row))
                     bar.show(*self._shown, self.accuracy)
-                    if self.together is not None:
-                        self.stop_wish = self.together.firsts(self.stop_wish)
+                    if self.parallel is not None:
+                        self.stop_wish = self.parallel.firsts(self.stop_wish)
         if self.stop_wish is not None:
             console.out(f"stopped after {self.where}: {self.stop_wish}", highlight=False)
         return self.done >= self.steps or self.stop_wish is not None
@@ -307,7 +307,7 @@ class Run:
             samples += self._samples_in(batch)
             for callback in self._each_step:
                 callback.on_step_end(self)
-            stopping = bool(stop) if self.together is None else self.together.stops(bool(stop))
+            stopping = bool(stop) if self.parallel is None else self.parallel.stops(bool(stop))
             ending = stopping or self.position.step + unread == last
             if not (ending or unread == KEPT or time.perf_counter() - shown > SHOW_EVERY):
                 continue

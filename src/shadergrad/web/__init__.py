@@ -5,7 +5,7 @@
     state    the state of a step ↔ a safetensors file, which pages read and write too
     gallery  a page that links the pages in its folder
     lite  a JupyterLite site: notebooks whose Python runs in the page
-    playground  a page with an editor, whose Python runs in the page; shelf: its wheels
+    playground  a page with an editor, whose Python runs in the page; wheels: the packages of its Python
     serve    a folder, to the browsers of this machine
     site/    the runtime, the worker and the pages, which are copied
 

@@ -19,7 +19,7 @@ from typing import Any
 from ..extend import Spec
 from ..graph.primitive import from_data
 from ..plan import Label, Plan
-from ..primitives.attention_tiles import kept_from, place_of_result
+from ..primitives.attention_tiles import keep_threshold, place_of_result
 from ..run.portable import PortableStep
 from .errors import WebError
 from .javascript_order import argsort, indices, loops, running_sum, scatter_reduce
@@ -110,9 +110,9 @@ class Writer:
         for row, (role, name) in zip(outputs, labels, strict=True):
             view, key = self.views[row], f"{role}/{name}"
             if role == "result":
-                results[_short(name)] = [self.kept(view, places).memory, bool(view.shape)]
+                results[_short(name)] = [self.outside_inputs(view, places).memory, bool(view.shape)]
             elif key in places:
-                carried.append([self.kept(view, places).memory, places[key]])
+                carried.append([self.outside_inputs(view, places).memory, places[key]])
         functions = "\n".join(f"const {name} = {text};" for text, name in self.functions.items())
         helpers = "\n".join(text for name, text in HELPERS.items() if f"{name}(" in functions)
         preambles = "\n".join(self.preambles)
@@ -147,7 +147,7 @@ const RESULTS = {json.dumps(results)};"""
         whole = view.is_contiguous and self.made[view.memory].size == math.prod(view.shape)
         return view if whole else self.copied(view)
 
-    def kept(self, view: View, inputs: Mapping[str, int]) -> View:
+    def outside_inputs(self, view: View, inputs: Mapping[str, int]) -> View:
         """The same, copied if they are in an input's memory, which the end of a step overwrites."""
         return self.copied(view) if view.memory in inputs.values() else self.packed(view)
 
@@ -297,7 +297,7 @@ const RESULTS = {json.dumps(results)};"""
             scale=scale,
             mask=mask,
             causal="i3 > i2 ? -Infinity : s" if causal else "s",
-            kept=f"{word} >= {kept_from(dropped)} ? {1 / (1 - dropped)} : 0" if dropped else "1",
+            kept=f"{word} >= {keep_threshold(dropped)} ? {1 / (1 - dropped)} : 0" if dropped else "1",
             columns=columns,
         )
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from .errors import WebError
 from .playground import PYODIDE, origin_of
-from .shelf import write_wheels
+from .wheels import write_wheels
 
 BUILDER = ("jupyterlite_core", "jupyterlite_pyodide_kernel", "jupyter_server", "comm")
 KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"

@@ -17,7 +17,7 @@ from shadergrad.system.browser import IN_BROWSER
 from .cell_chart import add_in_cell
 from .errors import WebError
 from .preview import PREVIEW, preview
-from .shelf import write_wheels
+from .wheels import write_wheels
 
 PYODIDE = "https://cdn.jsdelivr.net/pyodide/v0.27.7/full/"
 SCRIPTS = ("playground.js", "python-worker.js")

@@ -57,7 +57,7 @@ def path_of(plan: Plan, tile: Tile) -> Path | None:
     off."""
     if not serves(plan):
         return None
-    folder = config.kept("steps")
+    folder = config.cache_folder("steps")
     if folder is None or files.usable(folder) is None or not all(map(_is_of_library, plan.kernels)):
         return None
     text = json.dumps([_described(plan), astuple(tile)])

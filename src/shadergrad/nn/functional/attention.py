@@ -9,7 +9,7 @@ from ...dtypes import bool_, float32, float64
 from ...errors import DTypeError, ShapeError
 from ...graph import node as nodes
 from ...primitives.attention import Attention
-from ...primitives.attention_places import lies_by_row
+from ...primitives.attention_layouts import lies_by_row
 from ...symbolic_sizes import hint
 from ...tensor import Tensor, arange, default_generator, where
 from .device_overrides import overridable

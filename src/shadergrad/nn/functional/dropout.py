@@ -26,7 +26,7 @@ def check_probability(what: str, p: float) -> None:
         raise ArgumentError(f"{what}(): dropout probability has to be between 0 and 1, but got p={p}")
 
 
-def _kept(input: Tensor, shape: Sequence[int], p: float) -> Tensor:
+def _keep_mask(input: Tensor, shape: Sequence[int], p: float) -> Tensor:
     return rand(*shape, device=input.device) >= p
 
 
@@ -41,7 +41,7 @@ def _dropped(what: str, input: Tensor, shape: Sequence[int], p: float, training:
         return input
     if p == 1.0:
         return _placed(input, input * 0.0, inplace)
-    kept = _kept(input, shape, p)
+    kept = _keep_mask(input, shape, p)
     return _placed(input, where(kept, input * (1.0 / (1.0 - p)), 0.0), inplace)
 
 
@@ -143,5 +143,5 @@ def _alpha(what: str, input: Tensor, shape: Sequence[int], p: float, training: b
     if p == 1.0:
         return _placed(input, input * 0.0, inplace)
     scale = 1.0 / math.sqrt((SELU_FLOOR**2 * p + 1.0) * (1.0 - p))
-    kept = where(_kept(input, shape, p), input, SELU_FLOOR)
+    kept = where(_keep_mask(input, shape, p), input, SELU_FLOOR)
     return _placed(input, kept * scale - scale * SELU_FLOOR * p, inplace)

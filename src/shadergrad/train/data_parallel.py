@@ -47,12 +47,12 @@ def is_first() -> bool:
     return sg.distributed.get_rank() == 0
 
 
-def first_ones(value: T) -> T:
+def from_first(value: T) -> T:
     """The value of rank 0. All processes call it."""
     return from_root(value, 0, chosen(None, "Trainer")) if sg.distributed.get_world_size() > 1 else value
 
 
-def first_ones_of(make: Callable[[], T]) -> T:
+def computed_by_first(make: Callable[[], T]) -> T:
     """The result of a function that only rank 0 calls. Errors of the library are raised in all processes."""
     found: tuple[T | None, ShadergradError | None] = None, None
     if is_first():
@@ -60,7 +60,7 @@ def first_ones_of(make: Callable[[], T]) -> T:
             found = make(), None
         except ShadergradError as error:
             found = None, error
-    value, error = first_ones(found)
+    value, error = from_first(found)
     if error is not None:
         raise error
     return value  # type: ignore[return-value]
@@ -99,7 +99,7 @@ def _warn_of_equal_data(loader: Any, group: ProcessGroup) -> None:
         )
 
 
-class Together:
+class DataParallel:
     """The state of a distributed training; see the module. Raises TrainingError for a step that several processes cannot make."""
 
     def __init__(self, trainable: Trainable, settings: Settings) -> None:
