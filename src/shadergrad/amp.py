@@ -1,7 +1,7 @@
-"""Mixed precision: autocast, which computes products in 16 bits and what loses digits in float32, and the decorators beside it.
+"""Mixed precision: autocast and the decorators of custom functions.
 
-Which operation computes in which dtype: tensor/precision.py. The scaler of losses: grad_scaler.py.
-Source: https://pytorch.org/docs/stable/amp.html
+Autocast computes matrix multiplications in 16 bits, and operations that lose precision in float32; tensor/precision.py has the lists.
+grad_scaler.py scales losses. Source: https://pytorch.org/docs/stable/amp.html
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tensor.precision import cast_under_autocast, here
 
 
 def kinds_of(device_type: str) -> frozenset[str]:
-    """The kinds of devices that a name means, such as 'webgpu'; none for one of PyTorch's that nothing stands for."""
+    """The kinds of devices that a name means, such as 'webgpu'; none for a device of PyTorch's that this process does not have."""
     kind = device_type.partition(":")[0]
     stand_in = standing_for(kind)
     if stand_in is not None:

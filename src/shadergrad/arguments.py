@@ -1,11 +1,10 @@
-"""What arguments must be, read from their annotations, and the words in which others are refused.
+"""Checks of arguments by their annotations, and the errors for wrong ones.
 
-    checked      a function behind its check: arguments of the annotated types, none missing, none unknown
-    whole, ...   the same for one argument, where the annotation does not say enough
+    checked      wraps a function: arguments have the annotated types, none is missing, none is unknown
+    whole, ...   the same check for one argument, where the annotation is not specific enough
 
-Every check raises in one line, with the name of what was called, the argument and its type or value. A check looks at the
-type of a value, a set that holds it or not; only what is not there is looked at closely, and then made what is wanted: a
-NumPy integer or a tensor of one integer becomes an int.
+Every check raises a one-line error that names the call, the argument, and its type or value. A check first looks for the type of a value
+in a set. Only values of other types are inspected, and converted if possible: a NumPy integer or a tensor of one integer becomes an int.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The state of autocast that PyTorch's functions read and set: whether it is on for a kind of device, its dtype, its cache of casts.
+"""The state of autocast, which PyTorch's functions read and set: enabled or not for a device type, its dtype, its cache of casts.
 
-In: a device type. Out: the state of this thread. What is set within `with autocast(...)` lasts until its end.
-Source: the functions of torch that torch.amp.autocast_mode is made of, https://docs.pytorch.org/docs/stable/amp.html
+In: a device type. Out: the state of this thread. `with autocast(...)` restores the state at its end.
+Source: the functions of torch that torch.amp.autocast_mode calls, https://docs.pytorch.org/docs/stable/amp.html
 """
 
 from __future__ import annotations

@@ -172,10 +172,10 @@ _MARKS = ("array", "dict", "tuple", HALF)
 def pack(value: Any, name: str = "") -> tuple[Arrays, Any]:
     """Take the arrays out of nested dicts, lists and tuples: (arrays by name, the rest as JSON data).
 
-    Arrays are NumPy arrays and tensors; {"array": name} stands in their place. JSON has neither
-    tuples nor keys other than strings, so {"tuple": [...]} and {"dict": [[key, value], ...]} stand for those. {"bfloat16": name} is a
+    Arrays are NumPy arrays and tensors; {"array": name} replaces each. JSON has neither
+    tuples nor keys other than strings, so {"tuple": [...]} and {"dict": [[key, value], ...]} represent them. {"bfloat16": name} is a
     tensor of that dtype, whose array is of float32.
-    Raises CheckpointError on anything but these and None, bool, int, float, str, and on what contains itself.
+    Raises CheckpointError for other objects than these and None, bool, int, float, str, and for containers that contain themselves.
     """
     packing = _Packing()
     try:

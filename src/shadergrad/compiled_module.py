@@ -1,8 +1,8 @@
-"""sg.compile: a function as one submission (run/step.py), or a module whose forward and backward passes are one each.
+"""sg.compile of a function (one submission, run/step.py), or of a module (one submission for each of its two passes).
 
-A compiled module is called within any loop, written as always: its results have a history. While its forward pass is
-captured, the backward pass is recorded too, against cotangents that are not there yet. What the backward pass needs of
-the forward pass becomes a result of the forward plan; from there on it is a plan of its own.
+A compiled module works in any training loop: its results have a history. While its forward pass is captured, the backward pass is
+recorded, too, for placeholder cotangents. Values of the forward pass that the backward pass needs become further results of the forward
+plan; the backward pass is a plan of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What programs tell PyTorch's compiler: nothing of it is needed here. sg.compile is the function."""
+"""torch.compiler's names. This library needs none of their information. To compile a function, use sg.compile."""
 
 from __future__ import annotations
 

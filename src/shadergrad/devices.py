@@ -54,9 +54,9 @@ async def request_async() -> list[AdapterInfo]:
 
 @dataclass(frozen=True)
 class MemoryStats:
-    """Bytes of a device's memory. in_use: by tensors and by what steps keep; peak: the most that ever was in use, since
-    the device was opened or `reset_peak_memory_stats`; pooled: free, and kept for what comes next; limit: what may be in
-    use and pooled together (SHADERGRAD_MEMORY_LIMIT), or None; buffers: how many are in use.
+    """Bytes of a device's memory. in_use: by tensors and compiled steps; peak: the maximum of in_use since the device was opened or
+    `reset_peak_memory_stats` was called; pooled: free, and kept for later tensors; limit: the maximum of in_use and pooled
+    together (SHADERGRAD_MEMORY_LIMIT), or None; buffers: the number of buffers in use.
 
     >>> sg.devices.MemoryStats(in_use=1024, peak=2048, pooled=0, limit=None, buffers=2).peak
     2048
@@ -89,7 +89,7 @@ def memory_stats(name: object = "webgpu") -> MemoryStats:
 
 
 def reset_peak_memory_stats(name: object = "webgpu") -> None:
-    """Let `memory_stats(name).peak` begin anew, at what is in use now. Raises DeviceError for the cpu device.
+    """Set `memory_stats(name).peak` to the memory in use now. Raises DeviceError for the cpu device.
 
     >>> for adapter in sg.devices.adapters()[:1]:
     ...     sg.devices.reset_peak_memory_stats("webgpu")
@@ -98,7 +98,7 @@ def reset_peak_memory_stats(name: object = "webgpu") -> None:
 
 
 def empty_cache(name: object = "webgpu") -> None:
-    """Give memory that is free, but kept for what comes next, back to the driver. Raises DeviceError for the cpu device.
+    """Return free memory of the pool to the driver. Raises DeviceError for the cpu device.
 
     >>> for adapter in sg.devices.adapters()[:1]:
     ...     sg.devices.empty_cache("webgpu")

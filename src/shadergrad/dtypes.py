@@ -123,7 +123,7 @@ class DType:
         return f"((({text}) << {by}) >> {by})"  # of i32 the shift to the right keeps the sign
 
     def holding(self, values: Any) -> np.ndarray:
-        """Values as a NumPy array of what this dtype holds of them: those of bfloat16 lie in float32 arrays, rounded to nearest even."""
+        """Values as a NumPy array, rounded to this dtype. bfloat16 uses float32 arrays, with values rounded to nearest even."""
         with np.errstate(over="ignore"):  # what is beyond float16 is infinite
             if self.name != "bfloat16":
                 return np.asarray(values, self.numpy)
@@ -290,7 +290,7 @@ def parse_dtype(value: DType | str | type | np.dtype) -> DType:
 
 
 def named_dtype(name: str) -> DType:
-    """The dtype of a name, also of one that no tensor with elements has: of what was pickled, or is in a plan. Raises DTypeError."""
+    """The dtype of a name, also of a dtype that only pickles and plans contain. Raises DTypeError."""
     return next((d for d in NAMES_ONLY if d.name == name), None) or parse_dtype(name)
 
 
@@ -327,7 +327,7 @@ def default_dtype() -> DType:
 
 
 def set_default(dtype: DType) -> None:
-    """Raises DTypeError for what is not floating."""
+    """Raises DTypeError for a dtype that is not floating."""
     if not dtype.is_floating_point:
         raise DTypeError(f"the default dtype is float32 or another floating one, not {dtype.name}.")
     _Default.floating = dtype

@@ -1,6 +1,6 @@
-"""What people are told of kernels: where each comes from, why it is one of its own, and tables of it.
+"""Descriptions of kernels for users: where each comes from, why it is a separate kernel, and tables of kernels.
 
-In: what the compiler notes down. Out: plain data, texts, and HTML for notebooks. Nothing here decides what is computed.
+In: the compiler's notes. Out: plain data, texts, and HTML for notebooks. This module does not change what is computed.
 """
 
 from __future__ import annotations

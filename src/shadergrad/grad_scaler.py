@@ -19,9 +19,9 @@ from .tensor import Tensor, where
 
 
 class GradScaler:
-    """Multiplies losses by a scale, divides gradients by it, and skips steps whose gradients are infinite or NaN then, which lower the scale.
+    """Multiplies losses by a scale, divides gradients by it, and skips steps whose gradients are then infinite or NaN. Such a step lowers the scale.
 
-    After growth_interval steps in a row that were not skipped the scale grows. The scale lies where the first loss does.
+    After growth_interval steps in a row that were not skipped the scale grows. The scale is on the device of the first loss.
 
     >>> w = sg.ones(1, requires_grad=True)
     >>> optimizer, scaler = sg.optim.SGD([w], lr=0.5), sg.amp.GradScaler()

@@ -1,4 +1,4 @@
-"""What notebooks show of an object: pieces of HTML without scripts. In: texts, rows, numbers. Out: HTML."""
+"""HTML representations of objects in notebooks, without scripts. In: texts, rows, numbers. Out: HTML."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""TorchScript's names, as far as programs decorate with them: functions and modules are given back as they are.
+"""torch.jit's names, for programs that decorate with them: functions and modules are returned unchanged.
 
-There is no second language here: sg.compile captures what runs.
+Use sg.compile to compile a function.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Calls in a form that PyTorch deprecated and still takes: factors before the tensors, as in x.add_(-0.1, gradient).
+"""Deprecated forms of calls that PyTorch still accepts: factors before the tensors, as in x.add_(-0.1, gradient).
 
-In: the name of a function and its arguments, where they do not fit. Out: the same call as it is written today, and a warning that
-says so; None where it is no such call.
+In: the name of a function and arguments that do not fit it. Out: the arguments in today's form, after a deprecation warning; None if the
+call is not of a deprecated form.
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class profile:
         """The times of modules, the longest first, forward and backward apart: a sequence that prints as a table. A kernel that
         computes for several modules counts for the one around them.
 
-        Of compiled steps all is known; of what is computed without, what was recorded within the block.
+        Compiled steps are covered completely; uncompiled operations only if they were recorded within the block.
 
         >>> model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
         >>> with sg.profile(limits=False) as measured:

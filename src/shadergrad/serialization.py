@@ -50,8 +50,8 @@ MOVED_CLASSES = {
 def save(obj: Any, path: Any) -> None:
     """Write a state dict, or any nesting of dicts, lists and plain values with tensors inside, with a checksum.
 
-    path: of a file, or a binary file object, such as io.BytesIO(). The file is a safetensors file. What is no plain data, a whole
-    module or optimizer, is pickled, and `load` reads it with weights_only=False alone. Atomic: a file that was there before is either still whole or
+    path: of a file, or a binary file object, such as io.BytesIO(). The file is a safetensors file. Other objects, such as a whole
+    module or optimizer, are pickled; `load` reads them only with weights_only=False. Atomic: a file that was there before is either still whole or
     replaced. Equal values give equal bytes. Raises CheckpointError for other values, among them NaN and infinity
     outside tensors, and where the disk does not take it.
 

@@ -1,13 +1,13 @@
-"""Sizes that may be others in the next call: ints that remember what they are made of.
+"""Symbolic sizes: ints that remember how they were computed, for sizes that may differ in the next call.
 
-While a step whose batch size varies is captured and compiled, that size is a `Varying`: an int in every way, with its
-value of this call. Products, sums and quotients of it are such numbers too, so that shapes, and all that a compiler works
-out of them, tell what varies. What is decided by a size is then decided by what holds for all its values (`divides`), or
-by the value of the first call (`hint`), so that kernels for two sizes differ in nothing but numbers; and the numbers that
-a kernel's text has of them are marked in it (`marking`), so that kernels can read them from memory (runtime/families.py).
+While a step with a varying batch size is captured and compiled, that size is a `Varying`: an int with the value of this call. Products,
+sums and quotients of it are `Varying`, too, so shapes and all numbers that the compiler derives from them show what varies. Decisions about
+a size use properties that hold for all its values (`divides`), or the value of the first call (`hint`). So kernels for two sizes differ in
+numbers only. Numbers that depend on a size are marked in a kernel's source (`marking`), so that kernels can read them from memory
+(runtime/families.py).
 
-Outside of `following` all of this is off: the operations give plain ints. A number that was made otherwise, `int(n)` or by
-NumPy, is plain; nothing becomes wrong by that, for every size has a plan of its own, only a kernel more is compiled.
+Outside of `following` the operations give plain ints. `int(n)` and NumPy also give plain ints. That is safe: every size has its own plan,
+and at most one more kernel is compiled.
 """
 
 from __future__ import annotations

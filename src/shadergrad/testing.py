@@ -71,7 +71,7 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """The older form of assert_close, which PyTorch deprecated: numbers and lists stand for tensors, dtypes may differ, NaN is equal to
+    """The older form of assert_close, which PyTorch deprecated: numbers and lists are converted to tensors, dtypes may differ, NaN is equal to
     NaN, and tolerances are larger where none is given.
 
     >>> import warnings

@@ -1,8 +1,8 @@
-"""What stands for a name of PyTorch's that this library does not have.
+"""Placeholders for PyTorch's names that this library does not have.
 
-A program may import it, annotate and decorate with it, derive from it, subscript it, pass it on, and ask isinstance of it: so far
-nothing is lost. Every use that needs what it would do raises AbsentNameError, which names it. It never answers for it: hasattr
-and getattr do not find it, nor does a program that catches the ImportError or AttributeError of its absence.
+A program may import a placeholder, annotate and decorate with it, derive from it, subscript it, pass it on, and call isinstance with it.
+Every other use raises AbsentNameError, which gives the name. A placeholder does not pretend that the name exists: hasattr and getattr do
+not find it, and a program that catches the ImportError or AttributeError gets that error.
 """
 
 from __future__ import annotations

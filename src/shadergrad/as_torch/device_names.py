@@ -1,7 +1,7 @@
-"""Which device a program's 'cuda' is. In: the device asked for. Out: a name that stands for it, in this process.
+"""The device behind the name 'cuda' under `shadergrad run`. In: the name in the program. Out: a device of this process.
 
-A program that chooses a device by its name gets it under that name, and what it leaves on the CPU stays there, as with
-CUDA. In one that names none, tensors are made on the device.
+If a program chooses a device by name, only the tensors that it moves there are on it, as with CUDA. If it names no device, all its
+tensors are made on the device.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Names of PyTorch's that a program asked for and that are not here, each with the file and line.
+"""Records the missing names of PyTorch's that a program uses, each with file and line.
 
-In: frames that asked, and the sources of the program, in which what it would have asked for next is looked up. Out: lines
-for people.
+In: frames of the program, and its source files, in which further missing names are looked up. Out: lines for the user.
 """
 
 from __future__ import annotations

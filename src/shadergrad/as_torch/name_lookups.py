@@ -1,6 +1,6 @@
-"""What a program is about to do with a name that it asks for: whether it asks if the name is there, or decorates with it.
+"""How a program uses a name that it looks up: whether it only tests that the name exists, or decorates with it.
 
-In: the frame that asks. Out: yes or no, read from its current instruction and from the source around it.
+In: the frame that looks up a name. Out: the use, from the frame's current instruction and from the source around it.
 """
 
 from __future__ import annotations

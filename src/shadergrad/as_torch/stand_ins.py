@@ -1,7 +1,7 @@
-"""The modules that stand under PyTorch's names, and putting them there.
+"""Makes modules under PyTorch's names, and installs them in sys.modules.
 
-Each is a module of its own with the public names of one of ours, so that what a program sets in it stays there, and so
-that a name that is not there is reported as the program wrote it.
+Each is a module of its own with the public names of one of this library's modules. So a program's assignments to it change no other module,
+and an error about a missing name shows the name as the program wrote it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Anomaly detection: gradients that are NaN raise, with the line of the operation that they are of.
+"""Anomaly detection: a gradient of NaN raises an error with the line of the forward operation.
 
-Compiled steps run uncompiled meanwhile, and raise for NaN in what they give, too. Reference:
+While it is on, compiled steps run uncompiled and also raise if their results contain NaN. Reference:
 https://pytorch.org/docs/stable/autograd.html#anomaly-detection
 """
 
@@ -52,11 +52,11 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """A context in which a gradient of NaN raises AutogradError, with the line of the forward pass that it is of.
+    """A context in which a gradient of NaN raises AutogradError, with the line of its operation in the forward pass.
 
-    Each gradient is read as it is made, which takes long: for debugging, as a warning says. The line is known of what was recorded
-    within the context. Compiled steps run uncompiled within; where one gives NaN, or leaves it in a parameter, it raises with the operation
-    that made it. check_nan: False looks for nothing.
+    Each gradient is read when it is computed, which is slow: a warning says that this is for debugging. The line is known for operations that
+    were recorded within the context. Compiled steps run uncompiled within it; if their results or parameters contain NaN, they raise an error
+    that names the operation. check_nan: False disables the check.
 
     >>> import warnings
     >>> warnings.simplefilter("ignore")

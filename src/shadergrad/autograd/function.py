@@ -194,7 +194,7 @@ class _BackwardStep:
         self.name = function.__name__
         self.args = args
         self.inputs = [a._node for a, needs in zip(args, ctx.needs_input_grad, strict=True) if needs]
-        # Of what shape, dtype and device gradients are, None for what is no tensor. Values are let go.
+        # Of what shape, dtype and device gradients are, None for anything but a tensor. Values are let go.
         self.arguments = [_kind_of(a) for a in args]
         self.results: list[Node | None] = []
 

@@ -1,7 +1,7 @@
-"""The graph of recorded operations: its nodes and edges, hooks on several gradients, and contexts around saved tensors.
+"""The autograd graph: its nodes and edges, hooks on several gradients, and contexts for hooks on saved tensors.
 
-Operations save nothing when they run: a pass computes what it needs from the graph, and a plan keeps what is worth it. So hooks on saved
-tensors see those of `Function.save_for_backward` alone. Reference: https://pytorch.org/docs/stable/autograd.html#autograd-graph
+Operations save no tensors when they run: a backward pass computes what it needs from the graph. So hooks on saved tensors apply to
+`Function.save_for_backward` only. Reference: https://pytorch.org/docs/stable/autograd.html#autograd-graph
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 @checked
 def increment_version(tensor: Any) -> None:
-    """Changes nothing: saved values are those of their time, whatever is written later.
+    """Does nothing: a backward pass uses the values that operations read, and later writes do not change them.
 
     >>> sg.autograd.graph.increment_version(sg.ones(1))
     """
@@ -205,7 +205,7 @@ class _AllowMutation:
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutation]:
-    """A context that changes nothing: gradients are those of the values that operations saw, whatever is written later.
+    """A context that does nothing: a backward pass uses the values that operations read, and later writes do not change them.
 
     >>> with sg.autograd.graph.allow_mutation_on_saved_tensors() as context:
     ...     context.clear()

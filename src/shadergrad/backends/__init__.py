@@ -1,4 +1,4 @@
-"""Switches of PyTorch's backends: there are none of these here; what programs set is kept and without effect."""
+"""PyTorch's switches of backends. This library has none of those backends: it stores the switches, and they have no effect."""
 
 from . import cuda, cudnn, mkldnn, mps
 

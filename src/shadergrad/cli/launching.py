@@ -1,7 +1,7 @@
-"""`shadergrad train RECIPE --nproc N`: the same command in several processes, by PyTorch's launcher.
+"""`shadergrad train RECIPE --nproc N`: runs the command in several processes, started by PyTorch's launcher.
 
-In: the words of a command. Out: an exit code. Each process finds the others by what the launcher sets; one that fails writes why into the file
-of $TORCHELASTIC_ERROR_FILE, which is shown here, a line a process. Ctrl-C goes to all, which stop behind the same step.
+In: the words of a command. Out: an exit code. The launcher's environment variables connect the processes. A process that fails writes its
+error into the file $TORCHELASTIC_ERROR_FILE; this module prints one line for each. Ctrl-C goes to all processes, which stop after the same step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a user may have meant. In: a command line that typer refuses. Out: the sentence that says so, with what there is."""
+"""Suggestions for a mistyped command line. In: a command line that typer refuses. Out: an error message with the nearest valid word."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""CUDA, as far as programs look for it: it is not there, and what they do without it is harmless.
+"""torch.cuda's names, for programs that look for CUDA: no CUDA device exists, and calls that are harmless without one do nothing.
 
-GPUs are reached by WebGPU: `x.to("webgpu")`. What needs a CUDA device raises a DeviceError that says so. Under `shadergrad run`
-the name 'cuda' may stand for a GPU of WebGPU's; then it is there, alone.
+This library reaches GPUs through WebGPU: `x.to("webgpu")`. A call that needs a CUDA device raises a DeviceError that says so. Under
+`shadergrad run` the name 'cuda' may stand for a GPU of WebGPU's; then that is the only CUDA device.
 """
 
 from __future__ import annotations

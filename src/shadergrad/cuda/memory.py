@@ -1,4 +1,4 @@
-"""The memory of the device that 'cuda' stands for; without one nothing is in use."""
+"""Memory statistics of the device behind 'cuda'; all are zero without one."""
 
 from __future__ import annotations
 

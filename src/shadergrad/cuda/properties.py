@@ -1,4 +1,4 @@
-"""What programs ask of a CUDA device before they choose a kernel or a batch size."""
+"""Properties of a CUDA device that programs read before they choose a kernel or a batch size."""
 
 from __future__ import annotations
 

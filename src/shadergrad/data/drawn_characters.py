@@ -39,7 +39,7 @@ def read_drawing(path: str | Path, side: int) -> np.ndarray:
 
 
 def drawings_on(path: str | Path) -> int:
-    """How many characters stand side by side or one above the other on an image: parts of about one height with paper between.
+    """The number of characters on an image, in a row or a column: parts of about equal height, with empty space between them.
 
     Strokes of one character may lie apart, as the bar of a 5 does: they are flat beside the rest.
     """

@@ -1,4 +1,4 @@
-"""That all processes train the same model. In: named tensors. Out: nothing, or an error in each process, at the start."""
+"""Checks at the start that all processes train the same model. In: named tensors. Out: nothing, or an error in each process."""
 
 from __future__ import annotations
 

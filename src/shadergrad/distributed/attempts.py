@@ -1,4 +1,4 @@
-"""What a launcher's attempts at a training know of each other. In: values by name. Out: those of the first attempt.
+"""Values of the first attempt of a training, for later attempts by the same launcher. In: values by name. Out: those of the first attempt.
 
 torchrun --max-restarts starts all processes again, with the same command line, when one has ended. Its store outlives them.
 """

@@ -1,7 +1,7 @@
-"""What a continuous Bernoulli variable is made of, as functions of its log odds t: each is a difference of large numbers near 0.
+"""Functions of the log odds t that make up a continuous Bernoulli distribution; near 0 each is a difference of large numbers.
 
-There they are the sums of their Taylor series, whose coefficients come from Bernoulli's numbers (Abramowitz and Stegun, 1964, 4.5.65 and
-4.5.67), with ten terms: as exact as float64. In and out: tensors.
+There they are computed as Taylor series, whose coefficients come from Bernoulli's numbers (Abramowitz and Stegun, 1964, 4.5.65 and
+4.5.67). Ten terms are as exact as float64. In and out: tensors.
 """
 
 from __future__ import annotations

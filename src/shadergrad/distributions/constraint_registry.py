@@ -1,6 +1,6 @@
-"""Transforms of unconstrained numbers to what a constraint allows: `biject_to` (invertible) and `transform_to`.
+"""Maps from constraints to transforms of unconstrained numbers: `biject_to` (invertible) and `transform_to`.
 
-Optimisers work on unconstrained parameters through `transform_to`; Hamiltonian Monte Carlo needs the densities of `biject_to`.
+Optimizers work on unconstrained parameters through `transform_to`; Hamiltonian Monte Carlo needs the densities of `biject_to`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ConstraintRegistry:
     def register(self, constraint: Any, factory: Callable[[Any], Any] | None = None) -> Any:
         """Give a class of constraints (or that of one constraint) its factory of transforms; without `factory`, a decorator.
 
-        Raises ArgumentTypeError for what is no constraint.
+        Raises ArgumentTypeError for anything but a constraint.
         """
         if factory is None:
             return lambda factory: self.register(constraint, factory)

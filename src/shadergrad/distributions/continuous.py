@@ -76,7 +76,7 @@ class Normal(ExponentialFamily):
 
 
 class Uniform(Distribution):
-    """Every number from low to high alike. Unless values are checked, log_prob is -inf outside.
+    """All numbers from low to high with equal density. Unless values are checked, log_prob is -inf outside.
 
     >>> sg.distributions.Uniform(0.0, 2.0).entropy()
     tensor(0.6931)

@@ -23,7 +23,7 @@ KL_REGISTRY: dict[tuple[type, type], Rule] = {}
 def register_kl(type_p: type, type_q: type) -> Callable[[Rule], Rule]:
     """A decorator for the rule of two classes and their subclasses: a function of distributions p and q.
 
-    Raises ArgumentTypeError for what is no class. A base that is no `Distribution`, as a library's own, is a class like others.
+    Raises ArgumentTypeError for anything but a class. Classes that do not derive from `Distribution`, such as a library's own bases, work, too.
 
     >>> class Fair(sg.distributions.Bernoulli):
     ...     pass

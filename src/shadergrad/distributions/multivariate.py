@@ -45,7 +45,7 @@ def factor_of(name: str, matrix: Tensor) -> Tensor:
 class MultivariateNormal(Distribution):
     """Vectors (*, k) of mean loc and a covariance (*, k, k), its inverse (precision_matrix) or its Cholesky factor scale_tril.
 
-    Raises ArgumentError for other than one of the three, and for what is not positive definite.
+    Raises ArgumentError for other than one of the three, and for matrices that are not positive definite.
 
     >>> d = sg.distributions.MultivariateNormal(sg.zeros(2), sg.eye(2))
     >>> d.log_prob(sg.zeros(2))

@@ -101,7 +101,7 @@ class TransformedDistribution(Distribution):
     """Draws of a distribution through transforms, one or a list.
 
     The event has the axes of the base's and those that transforms couple. cdf and icdf are of monotone transforms of numbers.
-    Raises ArgumentError for what is no transform, and where the base has fewer axes than the transforms need.
+    Raises ArgumentError for anything but a transform, and where the base has fewer axes than the transforms need.
 
     >>> T = sg.distributions
     >>> T.TransformedDistribution(T.Normal(0.0, 1.0), T.ExpTransform()).log_prob(sg.tensor(1.0))

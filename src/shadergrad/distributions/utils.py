@@ -1,4 +1,4 @@
-"""What distributions share: broadcast parameters, probabilities and logits, lazy attributes, triangular matrices as vectors."""
+"""Helpers of distributions: broadcast parameters, probabilities and logits, lazy attributes, triangular matrices as vectors."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ lazy_property: Callable[[Callable[[Any], Any]], Any] = _LazyProperty
 
 
 def is_lazy(value: Any) -> bool:
-    """Whether what a class holds is a lazy property."""
+    """Whether an attribute of a class is a lazy property."""
     return isinstance(value, _LazyProperty)
 
 

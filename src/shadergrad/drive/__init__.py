@@ -1,8 +1,8 @@
-"""What lies between tensors and devices, and knows no tensor.
+"""Executes nodes on a device. This package is between tensors and devices, and does not use tensors.
 
-    tracing    what a function does while it is captured; tensors, modules and optimizers report to it
-    structure  the programs of one structure: with its numbers in the text, or read from memory
-    execute    nodes that someone wants → values on a device
+    tracing    the record of a function's actions during capture; tensors, modules and optimizers report to it
+    structure  the programs of one structure: with its numbers in the source, or read from memory
+    execute    requested nodes → values on a device
 
-`run/`, which captures and replays functions of tensors, stands on both.
+`run/`, which captures and replays functions of tensors, uses both.
 """

@@ -23,7 +23,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """module(*args, **kwargs) with other tensors in the place of its parameters, buffers and plain attributes, by dotted names.
+    """module(*args, **kwargs) with other tensors instead of its parameters, buffers and plain attributes, by dotted names.
 
     parameter_and_buffer_dicts: a dict, or several with different names. Gradients go to those tensors. A buffer that the module
     replaces meanwhile is replaced in the dict, and not in the module. The name of a parametrized tensor stands for its value.

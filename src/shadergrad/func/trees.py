@@ -37,5 +37,5 @@ def with_leaves(tree: Any, values: Any) -> Any:
 
 
 def recorded(tree: Any) -> Any:
-    """Views of the tensors that record: gradients of higher order go on to what they are of."""
+    """Recorded views of the tensors, through which gradients of higher order reach the tensors."""
     return mapped(lambda x: x.clone() if x.requires_grad else x.detach().requires_grad_(), tree)

@@ -67,7 +67,7 @@ def _info(result: Tensor, batch_axes: int) -> Tensor:
 def inv(A: Tensor) -> Tensor:
     """The inverse of square matrices (*, n, n).
 
-    Raises LinAlgError for a singular one, ShapeError for what is not square, DTypeError for what is not floating.
+    Raises LinAlgError for a singular one, ShapeError for matrices that are not square, DTypeError for a dtype that is not floating.
 
     >>> sg.linalg.inv(sg.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor([[0.5 , 0.  ],
@@ -98,7 +98,7 @@ def _as_columns(what: str, A: Tensor, B: Tensor) -> bool:
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X of A X = B, or of X A = B where not left. A (*, n, n); B (*, n, k), or (*, n) where batches are equal, or (n,).
 
-    Raises LinAlgError for a singular A, ShapeError where sizes do not fit, DTypeError for what is not floating.
+    Raises LinAlgError for a singular A, ShapeError where sizes do not fit, DTypeError for a dtype that is not floating.
 
     >>> sg.linalg.solve(sg.tensor([[2.0, 0.0], [0.0, 4.0]]), sg.tensor([2.0, 2.0]))
     tensor([1. , 0.5])
@@ -185,7 +185,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     """The pseudoinverse of (*, m, n): (*, n, m). Singular values not above max(atol, rtol * the largest) count as 0.
 
     rtol: by default max(m, n) times eps, where no atol is given. rcond is its older name. hermitian: A is symmetric.
-    The tolerances are numbers. Raises ShapeError for what is no matrix.
+    The tolerances are numbers. Raises ShapeError for tensors without two axes.
 
     >>> sg.linalg.pinv(sg.tensor([[1.0], [1.0]]))
     tensor([[0.5, 0.5]])

@@ -77,7 +77,7 @@ def matrix_norm(
 
     ord: 'fro' (the root of the sum of squares), 'nuc' (the sum of singular values), 2 and -2 (the largest and the smallest of
     them), inf and -inf (of the sums of |rows|), 1 and -1 (of columns). Raises ShapeError for another one and for what is no
-    matrix, DTypeError for what is not floating.
+    matrix, DTypeError for a dtype that is not floating.
 
     >>> sg.linalg.matrix_norm(sg.tensor([[1.0, 2.0], [3.0, 4.0]]), 1)
     tensor(6.)
@@ -143,7 +143,7 @@ def norm(
 def cond(A: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number of each matrix: the norm of A times that of its inverse; p as in `matrix_norm`, None is 2.
 
-    inf where there is no inverse. Raises ShapeError for what is not square (but for 2 and -2).
+    inf where there is no inverse. Raises ShapeError for matrices that are not square (but for 2 and -2).
 
     >>> sg.linalg.cond(sg.tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor(2.)

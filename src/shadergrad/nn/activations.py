@@ -1,4 +1,4 @@
-"""Activations as modules; see functional/activations.py for what they compute."""
+"""Activations as modules; functional/activations.py has their functions."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class HookMethods:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """hook(module, args) before forward; what it returns, unless None, takes the place of args.
+        """hook(module, args) before forward; its result, unless None, replaces args.
 
         with_kwargs: hook(module, args, kwargs), which returns None or (args, kwargs), else ModuleError. prepend: before
         the hooks that are there. In a compiled step hooks run once, while it is captured. handle.remove() ends it.
@@ -215,7 +215,7 @@ class HookMethods:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """hook(module, args, output) after forward; what it returns, unless None, takes the place of the output.
+        """hook(module, args, output) after forward; its result, unless None, replaces the output.
 
         with_kwargs: hook(module, args, kwargs, output). always_call: also where forward raised, with output None.
         prepend: before the hooks that are there. In a compiled step hooks run once, while it is captured.
@@ -236,7 +236,7 @@ class HookMethods:
         return self._hooks.tables[BACKWARD].add(hook, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """hook(module, grad_output) before backward() goes through; what it returns takes the place of grad_output.
+        """hook(module, grad_output) before backward() goes through; its result, unless None, replaces grad_output.
 
         grad_output is a tuple; pending as in register_full_backward_hook. handle.remove() ends it.
         """

@@ -293,7 +293,7 @@ class Module(HookMethods, StateMethods["Module"]):
         """Move all parameters and buffers, in place: to('webgpu'), to(sg.float64), to(tensor).
 
         A dtype is for the floating ones. Returns the module. Parameters stay the same objects, and their gradients
-        move with them. memory_format is a hint that changes nothing: the compiler decides where elements lie.
+        move with them. memory_format is a hint that changes nothing: the compiler chooses the memory layout.
         Raises ModuleTypeError for a dtype that is not floating, DTypeError for one that the device does not have.
         """
         placement.move(self, args, device, dtype)

@@ -16,7 +16,7 @@ Self = TypeVar("Self", bound="ModuleTree[Any]")
 
 
 class ModuleTree(Generic[M]):
-    """What a module holds, and the walks through it and what is below. M: what is below; Module says it is Module."""
+    """A module's parameters, buffers and children, and iterators over the tree of modules. M: the class of children, which is Module."""
 
     _parameters: OrderedDict[str, Parameter | None]
     _buffers: OrderedDict[str, Tensor | None]

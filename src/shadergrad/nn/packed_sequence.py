@@ -147,7 +147,7 @@ def is_real(batch_sizes: np.ndarray) -> np.ndarray:
 
 
 def places(batch_sizes: np.ndarray) -> np.ndarray:
-    """Where in the data each (time, sequence) lies; 0 where there is none."""
+    """The position of each (time, sequence) in the data; 0 beyond a sequence's end."""
     starts = np.concatenate([[0], np.cumsum(batch_sizes)[:-1]])
     where_in = starts[:, None] + np.arange(batch_sizes[0])
     return np.where(is_real(batch_sizes), where_in, 0)

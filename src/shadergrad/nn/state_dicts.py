@@ -193,7 +193,7 @@ class StateMethods(ModuleTree[M]):
         return table.add(hook, False, table.public)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """As register_state_dict_post_hook; what the hook returns, unless None, takes the place of the dict."""
+        """As register_state_dict_post_hook; the hook's result, unless None, replaces the dict."""
         return self._state_dict_hooks.add(hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -209,7 +209,7 @@ class StateMethods(ModuleTree[M]):
         return table.add(hook, False, *([table.with_module] if with_module else []))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """hook(module, incompatible_keys) after the module, and what is below, was loaded.
+        """hook(module, incompatible_keys) after the module and its children were loaded.
 
         incompatible_keys: (missing_keys, unexpected_keys), lists so far, which it may change: a strict load looks at them when
         all hooks have run. It returns None, else ModuleError. handle.remove() ends it.

@@ -1,4 +1,4 @@
-"""Products, convolutions, attention, and what reads or writes at places that are data."""
+"""ONNX rules of matrix multiplications, convolutions, attention, and of reads and writes at positions given by tensors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reductions, and what they are part of: poolings, and places of extrema, which ONNX has operators for. Counters and constants.
+"""ONNX rules of reductions and of operations that contain one: pooling, positions of extrema. Counters and constants.
 
-In: values that know what they were made of. Out: one operator instead of several where ONNX has it.
+In: values that know the operations that made them. Out: one ONNX operator where ONNX has one for several of ours.
 """
 
 from __future__ import annotations

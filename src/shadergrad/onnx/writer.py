@@ -1,7 +1,7 @@
-"""Writing an ONNX graph: names, constants, equal nodes once, and views that come to nothing.
+"""Writes an ONNX graph: names, constants, one copy of equal nodes, and no views without effect.
 
-A `Value` may be smaller than the tensor that it stands for: broadcasting waits until an operator wants the whole, and most of
-ONNX's operators broadcast by themselves.
+A `Value` may be smaller than its tensor: it is broadcast only when an operator needs the whole, since most of ONNX's operators broadcast
+their operands.
 """
 
 from __future__ import annotations

@@ -94,13 +94,13 @@ class Hooks:
     def register_state_dict_post_hook(
         self, hook: Callable[[Any, dict[str, Any]], Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) with what each state_dict() made; what it returns, if not None, takes its place."""
+        """Call hook(optimizer, state_dict) with the result of each state_dict(); its result, unless None, replaces it."""
         return register(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[[Any, dict[str, Any]], Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) before each load_state_dict(); what it returns, if not None, is loaded instead."""
+        """Call hook(optimizer, state_dict) before each load_state_dict(); its result, unless None, is loaded instead."""
         return register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[[Any], None], prepend: bool = False) -> RemovableHandle:

@@ -105,7 +105,7 @@ def get_swa_multi_avg_fn() -> Averages:
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of the model's. Called as the model; `module` is the copy.
 
-    device: where the copy lies. avg_fn(averaged, present, number): the next average of one parameter, by default the equally
+    device: that of the copy. avg_fn(averaged, present, number): the next average of one parameter, by default the equally
     weighted mean; multi_avg_fn: of lists, in place. The first update copies. use_buffers: average buffers too; without it they are
     copied. `n_averaged` (): how many updates there were. Raises OptimizerError if both functions are given.
 

@@ -129,7 +129,7 @@ def _nonzero(scales: Tensor) -> Tensor:
 
 
 def numbers(codes: Codes, bits: int, rows: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
-    """The numbers that codes stand for, in the dtype of the scales: pending, and computed anew by whatever reads them. rows: takes some of
+    """The values of codes, in the dtype of the scales. They are pending: each operation that reads them computes them. rows: takes some of
     the rows of each tensor."""
     given: Iterable[Tensor] = (x for x in codes if x is not None)
     words, *others = (rows(x)._node for x in given)

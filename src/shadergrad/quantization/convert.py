@@ -25,7 +25,7 @@ def quantize(
     symmetric: bool = True,
     where: Callable[[str, Module], bool] | None = None,
 ) -> M:
-    """Store the weights of a model's nn.Linear and nn.Embedding layers in 8 or 4 bits, in place; gives the model.
+    """Store the weights of a model's nn.Linear and nn.Embedding layers in 8 or 4 bits, in place; returns the model.
 
     Each `group_size` neighbours of a row share a scale in the weight's dtype (None: a whole row does). symmetric: codes stand for multiples of
     the scale around 0; else for steps from a group's least number to its largest. where(name, module): whether to quantise that layer; without

@@ -21,7 +21,7 @@ from .codes import Codes, Scheme, numbers, quantized
 
 
 class Quantized(Module):
-    """What the layers have in common: buffers packed, scales and offsets (None where symmetric), and the weight that they stand for.
+    """The common base of the layers: buffers packed, scales and offsets (None if symmetric), and the weight whose codes they are.
 
     A state dict of floats that has `weight` is quantised as it is loaded.
     """

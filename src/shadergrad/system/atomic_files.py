@@ -1,9 +1,9 @@
-"""Files that are written whole or not at all. In: what to write, and a path. Out: the file, or an error and the old file.
+"""Writes files completely or not at all. In: the contents, and a path. Out: the file, or an error and the old file.
 
-What is written goes to a file aside, is flushed to the disk, and is renamed over the old one: a reader, and a process
-that is killed at any moment, finds either the old file or the new one. Names aside are unique, so that two writers of one
-path do not meet; the last to rename stays. A writer holds a lock on its file aside; one without a lock belongs to a
-writer that is dead, and the next writer of that path takes it away.
+The contents go to a temporary file, are flushed to the disk, and the temporary file is renamed over the old one. So a reader, also after
+the process was killed, finds either the old file or the new one. Temporary names are unique, so writers of one path do not interfere; the
+last to rename wins. A writer locks its temporary file. A temporary file without a lock belongs to a dead writer, and the next writer of
+that path removes it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a browser's Python (Pyodide) lacks, and what stands in for it: threads, packages that are not loaded yet.
+"""Replacements for features that Python in a browser (Pyodide) lacks: threads, and packages that are loaded on demand.
 
-In: work for an executor, names of SciPy's functions, promises. Out: the executor, the functions, what the promises give. Elsewhere
-the first two are the ordinary ones, and nothing waits.
+In: work for an executor, names of SciPy's functions, promises. Out: the executor, the functions, the values of the promises. In ordinary
+Python the first two are the usual ones, and nothing waits.
 
-While Python waits for a promise, the browser may run another asyncio task, in the midst of the first one's call. Where that task
-enters a lock of this library, it is refused: two suspended stacks end the interpreter, and half a run is no state to go on from.
+While Python waits for a promise, the browser may run another asyncio task in the middle of the first one's call. If that task enters a
+lock of this library, it gets an error: two suspended stacks would end the interpreter, and a half-finished run is not a valid state.
 Pyodide: https://pyodide.org/en/stable/usage/wasm-constraints.html
 """
 

@@ -1,11 +1,11 @@
-"""Ctrl-C amid what must not be cut in two: submissions, callbacks of the driver, releases of memory.
+"""Defers Ctrl-C during work that must not be interrupted: submissions, callbacks of the driver, releases of memory.
 
-Python raises KeyboardInterrupt in whatever line the main thread runs. In a callback or in `__del__` it is printed and lost; between
-a submission and the note of what it gives, the next call finds half of it. So the handler of SIGINT looks at the lines that are
-being run: in such a place it remembers the signal. `deliver`, at the end of the library's calls, raises it; so does the handler,
-which is called again every RETRY seconds until the program is elsewhere.
+Python raises KeyboardInterrupt at whatever line the main thread runs. In a callback or in `__del__` it is printed and lost; within a
+submission it leaves a half-recorded state. So the handler of SIGINT inspects the running frames, and in such a place only remembers the
+signal. `deliver`, at the end of the library's calls, raises it. The handler also runs again every RETRY seconds and raises it as soon as
+the program has left that place.
 
-Only Python's own handler is replaced, in the main thread. A program that sets one keeps it.
+Only Python's own handler is replaced, in the main thread. A program that sets a handler keeps it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Folders of files that this user alone may write, because what they hold is run. In: a folder, and bytes by name. Out: the bytes.
+"""Folders of files that only this user may write, because their contents are executed. In: a folder, and bytes by name. Out: the bytes.
 
-A file is written whole or not at all and begins with a digest of its content, which says that it is whole, not who wrote it: a folder
-or file that is another user's, or that others may write, is left alone, with one warning in a process. Windows has no such bits; there
-the folders of a user are that user's.
+A file is written completely or not at all, and begins with a digest of its contents. The digest detects damage; it does not prove who wrote
+the file. So a folder or file that another user owns, or that others may write, is not used, with one warning per process. Windows has no
+such permission bits; there the user's folders are trusted.
 """
 
 from __future__ import annotations

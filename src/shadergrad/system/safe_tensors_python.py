@@ -1,8 +1,8 @@
-"""Safetensors files in Python, as far as this library uses the package. In: arrays. Out: bytes, and the other way round.
+"""Reads and writes safetensors files in Python, as far as this library uses that package. In: arrays. Out: bytes, and the reverse.
 
-A file is 8 bytes with the length of its header, the header as JSON, and the data of all arrays without a gap:
-https://github.com/huggingface/safetensors#format. What the package refuses is refused here: a header that is cut short, overlaps,
-gaps, sizes that do not fit their shapes.
+A file is 8 bytes with the length of its header, the header as JSON, and the data of all arrays without gaps:
+https://github.com/huggingface/safetensors#format. Like the package, this module refuses truncated headers, overlaps, gaps, and sizes that
+do not fit their shapes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was meant by a name that there is not. In: the name, and those that there are. Out: the one, and words for an error."""
+"""The nearest valid name for a mistyped one. In: the name, and the valid names. Out: the nearest, and words for an error message."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def tensors_of(value: Any, what: str, name: str) -> list[Any]:
 
 
 def wrap_edge(edge: GradientEdge) -> Any:
-    """The leaf at an edge of the graph, or a tensor that stands for the value computed there."""
+    """The leaf at an edge of the graph, or a tensor with the value computed there."""
     node = edge.node._node
     leaf = leaf_of(node) if is_kind(node, Variable) else None
     return TensorBase._of(node) if leaf is None else leaf

@@ -109,7 +109,7 @@ class ComparisonTensor(RecordTensor):
         return wrap(make(e.Not(), _truth(self)))
 
     def logical_and(self, other: ComparisonTensor) -> Self:
-        """Where both are true; what is not 0 is true.
+        """Where both are true; any number but 0 is true.
 
         >>> x = sg.tensor([0, 1, 2])
         >>> x.logical_and(sg.tensor([1, 1, 0]))
@@ -118,7 +118,7 @@ class ComparisonTensor(RecordTensor):
         return binary(e.And(), wrap(_truth(self)), wrap(_truth(other)))
 
     def logical_or(self, other: ComparisonTensor) -> Self:
-        """Where at least one is true; what is not 0 is true.
+        """Where at least one is true; any number but 0 is true.
 
         >>> x = sg.tensor([0, 1, 2])
         >>> x.logical_or(sg.tensor([0, 1, 0]))
@@ -127,7 +127,7 @@ class ComparisonTensor(RecordTensor):
         return binary(e.Or(), wrap(_truth(self)), wrap(_truth(other)))
 
     def logical_xor(self, other: ComparisonTensor) -> Self:
-        """Where exactly one is true; what is not 0 is true.
+        """Where exactly one is true; any number but 0 is true.
 
         >>> x = sg.tensor([0, 1, 2])
         >>> x.logical_xor(sg.tensor([0, 1, 0]))

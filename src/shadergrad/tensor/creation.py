@@ -26,7 +26,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     """A tensor with the values of a number, nested lists or a NumPy array.
 
     dtype: without it, Python floats give float32, ints int32, bools bool; NumPy arrays keep theirs. Raises
-    ShapeError for lists of different lengths and for what is not made of numbers, DTypeError for an unknown dtype, one
+    ShapeError for lists of different lengths and for elements that are not numbers, DTypeError for an unknown dtype, one
     that the device has not, and an integer that does not fit it (int64 has 32 bits on a GPU), DeviceError for an unknown
     device.
 

@@ -1,4 +1,4 @@
-"""`x._version`: how often a tensor was seen to have another value. Libraries keep what they computed of a tensor until it changes."""
+"""`x._version`: a counter of a tensor's changes. Libraries use it to keep values that they derived from a tensor until it changes."""
 
 from __future__ import annotations
 

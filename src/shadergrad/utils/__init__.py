@@ -1,4 +1,4 @@
-"""What programs import as torch.utils: data, checkpoint, dlpack, tensorboard."""
+"""torch.utils' names: data, checkpoint, dlpack, tensorboard."""
 
 from . import checkpoint, data, dlpack, tensorboard
 

@@ -23,7 +23,7 @@ def checkpoint(
 ) -> Any:
     """function(*args, **kwargs), whose intermediate values the backward pass computes again: as `sg.checkpoint`.
 
-    determinism_check, debug and early_stop are PyTorch's, and change nothing: what differs the second time is always refused.
+    determinism_check, debug and early_stop are PyTorch's, and change nothing: a second run with other results always raises an error.
     Raises ArgumentError for context_fn.
 
     >>> x = sg.ones(2, requires_grad=True)

@@ -1,5 +1,5 @@
-"""Modules that PyTorch has for its own sake and programs import all the same, a file each: what they hold works.
+"""PyTorch's own modules that programs import, such as torch.hub and torch.utils._pytree: one file each.
 
-In: names that programs ask of torch.hub, torch.utils._pytree and others. Out: what does the same here, or raises in words. Names
-that a file here lacks are absent as everywhere (`as_torch.absent`).
+A function here does the same as PyTorch's, or raises an error that says why it cannot. Other names of these modules are placeholders
+(`as_torch.absent`).
 """

@@ -1,7 +1,7 @@
-"""torch._foreach_*: one operation on every tensor of lists, as programs with optimizers of their own call it.
+"""torch._foreach_*: one operation on every tensor of lists, which optimizers of programs call.
 
-Each is the operation itself on each tensor; the calls of a compiled step, or of what is computed together, become few kernels all
-the same. A second operand is a number, a tensor for all, or a list of one each.
+Each function calls the operation for each tensor. The compiler fuses these calls into few kernels, in compiled steps and in programs of
+pending tensors. A second operand is a number, a tensor for all, or a list with one for each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""torch.jit: what programs written for TorchScript import, decorate and annotate with. There is no second language here."""
+"""torch.jit: names that programs for TorchScript import, decorate and annotate with. Nothing is compiled by them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""torch.distributed.tensor, as far as libraries look when they are imported: how a tensor would lie over several processes.
+"""torch.distributed.tensor's placements, which libraries use while they are imported.
 
-Placements are plain values, which tables of plans hold. DTensor, distribute_tensor and all else that would divide a tensor is absent,
-and raises at its use. https://docs.pytorch.org/docs/stable/distributed.tensor.html
+Placements are plain values, stored in tables of parallel plans. DTensor, distribute_tensor and all other names that distribute tensors are
+placeholders, which raise when they are used. https://docs.pytorch.org/docs/stable/distributed.tensor.html
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small modules of PyTorch's, a function each, which gives what stands in it."""
+"""Small modules of PyTorch's, each made by a function that returns its contents."""
 
 from __future__ import annotations
 

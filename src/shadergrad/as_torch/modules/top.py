@@ -1,4 +1,4 @@
-"""Names of torch itself that are PyTorch's own: assertions, the version, questions of one answer."""
+"""Names in torch itself that this library does not have: assertions, the version, queries with a constant answer."""
 
 from __future__ import annotations
 

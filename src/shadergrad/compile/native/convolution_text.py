@@ -1,4 +1,4 @@
-"""What the texts of convolutions share: how a function begins and ends, and the vector operations that it declares."""
+"""Shared parts of the convolutions' LLVM IR: how a function begins and ends, and the vector operations that it declares."""
 
 from __future__ import annotations
 

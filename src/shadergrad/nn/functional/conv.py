@@ -132,7 +132,7 @@ def conv1d(
     padding: zeros on both sides, or 'valid' for none, or 'same' for as many windows as elements, with stride 1.
     groups: input and output channels in so many groups that do not see each other.
     ShapeError if shapes do not fit, ArgumentError for numbers out of range or another word, ArgumentTypeError for
-    what is no whole number.
+    anything but a whole number.
 
     >>> F.conv1d(sg.tensor([[1.0, 2.0, 4.0, 8.0]]), sg.tensor([[[-1.0, 1.0]]]))
     tensor([[1., 2., 4.]])

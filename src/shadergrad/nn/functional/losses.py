@@ -74,7 +74,7 @@ def huber_loss(
 ) -> Tensor:
     """d^2 / 2 where d = |input - target| <= delta, else delta (d - delta / 2) (Huber, 1964), then `reduction`.
 
-    weight multiplies the losses; the mean is over all elements, whatever they weigh. ArgumentError unless delta is
+    weight multiplies the losses; the mean divides by the number of elements, not by the sum of weights. ArgumentError unless delta is
     above 0; other errors: as for mse_loss.
 
     >>> F.huber_loss(sg.tensor([1.0, 4.0]), sg.zeros(2), delta=2.0, reduction="none")
@@ -158,7 +158,7 @@ def binary_cross_entropy_with_logits(
 def sigmoid_focal_loss(
     inputs: Tensor, targets: Tensor, alpha: float = 0.25, gamma: float = 2.0, reduction: str = "none"
 ) -> Tensor:
-    """binary_cross_entropy_with_logits times (1 - p)^gamma, p the probability of the target, then `reduction`: sure and right
+    """binary_cross_entropy_with_logits times (1 - p)^gamma, p the probability of the target, then `reduction`: confident, correct
     predictions weigh less. As torchvision.ops.sigmoid_focal_loss; "Focal Loss for Dense Object Detection" (Lin and others, 2017).
 
     inputs: logits; targets, of the same shape, 0 and 1, or between. alpha: the weight of targets 1; those of 0 weigh 1 - alpha; a

@@ -84,7 +84,7 @@ register_module_backward_hook = register_module_full_backward_hook
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """hook(module, name, parameter) when a parameter is registered; what it returns, unless None, takes its place.
+    """hook(module, name, parameter) when a parameter is registered; its result, unless None, replaces it.
 
     >>> with nn.modules.module.register_module_parameter_registration_hook(lambda module, name, p: print(name)):
     ...     _ = nn.Linear(2, 1)
@@ -95,7 +95,7 @@ def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> Rem
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """hook(module, name, buffer) when a buffer is registered; what it returns, unless None, takes its place.
+    """hook(module, name, buffer) when a buffer is registered; its result, unless None, replaces it.
 
     >>> with nn.modules.module.register_module_buffer_registration_hook(lambda module, name, b: print(name)):
     ...     _ = nn.BatchNorm1d(1, affine=False)
@@ -107,7 +107,7 @@ def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> Remova
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """hook(module, name, child) when a module is registered; what it returns, unless None, takes its place.
+    """hook(module, name, child) when a module is registered; its result, unless None, replaces it.
 
     >>> with nn.modules.module.register_module_module_registration_hook(lambda module, name, child: nn.Identity()):
     ...     nn.Sequential(nn.Linear(2, 1))

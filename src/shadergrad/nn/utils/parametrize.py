@@ -314,7 +314,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """A context in which each parametrized tensor is computed once, when it is first read. What it is made of should not change within.
+    """A context in which each parametrized tensor is computed once, when it is first read. Its original should not change within the context.
 
     >>> layer = sg.nn.utils.parametrizations.weight_norm(nn.Linear(2, 1))
     >>> with sg.nn.utils.parametrize.cached():

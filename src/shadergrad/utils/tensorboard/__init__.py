@@ -252,7 +252,7 @@ class SummaryWriter:
             file.flush()
 
     def close(self) -> None:
-        """Write what waits, and close the files. What is added later begins new ones."""
+        """Write pending events, and close the files. Later events begin new files."""
         _close_all(self._files)
 
     def __enter__(self) -> Self:
