@@ -12,8 +12,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 BIN := $(VENV)/bin
-# a thread a worker: more would only take turns
-# a worker takes neighbours, which share what a module sets up; who is done takes from the other's
+# one thread per worker: more threads would only wait for each other
+# a worker takes tests of one module, which share its fixtures; an idle worker takes tests from the other
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(if $(SHARE),--share $(SHARE))
 TRAININGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/trainings.py
 PROGRAMS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/programs.py
@@ -36,7 +36,7 @@ test: style types adapter  ## lint and types, then every test on cpu and webgpu
 test-portable: adapter  ## the tests on webgpu within the limits that every browser and phone grants
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and not slow and not experiment"
 
-test-slow: adapter  ## the tests that take more than 0.7 s of processor time, and those much alike
+test-slow: adapter  ## the tests that take more than 0.7 s of processor time, and near-duplicates of other tests
 	$(PYTEST) -m "slow and not experiment"
 	SHADERGRAD_PROFILE=portable $(PYTEST) -m "webgpu and slow and not experiment" --ignore tests/device/test_programs_people_know.py
 

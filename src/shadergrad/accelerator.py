@@ -50,7 +50,7 @@ def current_device_index() -> int:
 
 
 def synchronize(device: Any = None) -> None:
-    """Compute what is pending, and wait until it is done.
+    """Compute all pending values, and wait for the device.
 
     >>> sg.accelerator.synchronize()
     """

@@ -293,7 +293,7 @@ class _Signature:
         return (tuple(self.positionals(args)), options) if today is None else today
 
     def otherwise(self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """What a call gives that failed, if it has an old form; else its error, in words where the call as such is wrong."""
+        """The result of a failed call, if it has a deprecated form; else raises its error, with an explanation if the arguments do not fit."""
         today = as_today(self.name, args, options, Checkable)
         if today is not None:
             return call(*today[0], **today[1])
@@ -320,7 +320,7 @@ class _Signature:
         return args, options
 
     def mismatch(self, args: tuple[Any, ...], options: dict[str, Any]) -> ArgumentTypeError | None:
-        """What is wrong with a call as such, or that it is on no tensor."""
+        """The error of a call that does not fit, or whose `self` is not a tensor."""
         error = mismatch(self.name, self.signature, args, options)
         if error is None and self.on_tensor and not isinstance(args[0], Checkable):
             return ArgumentTypeError(f"{self.name}(): argument 'self' must be Tensor, not {type_name(args[0])}.")
@@ -328,7 +328,7 @@ class _Signature:
 
 
 def mismatch(what: str, signature: inspect.Signature, args: Any, options: dict[str, Any]) -> ArgumentTypeError | None:
-    """What is wrong with a call as such: an argument missing, unknown, or too many."""
+    """The error of a call with a missing, unknown or surplus argument."""
     try:
         signature.bind(*args, **options)
     except TypeError as error:
@@ -352,7 +352,7 @@ def checked(
     constructor: bool = False,
     out: bool = False,
 ) -> F:
-    """The function behind a check of its arguments: what is not as annotated is an ArgumentTypeError.
+    """The function with a check of its arguments, which raises ArgumentTypeError for other types than the annotated ones.
 
     name: what users call it, if not by its own name. signature: of a method that is to be a function, as `signature_with` gives it.
     method: the first argument is `self`, a tensor; constructor: it is what is made. out: whether it may be told tensors that the

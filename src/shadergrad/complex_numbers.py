@@ -116,7 +116,7 @@ def view_as_real(input: Tensor) -> Tensor:
 @checked
 def view_as_complex(input: Tensor) -> Tensor:
     """Complex numbers of pairs along the last axis, which has 2 elements: a view. Raises ShapeError where that axis has another
-    size, or does not lie in pairs; DTypeError for other dtypes than float32 and float64, and off the cpu device.
+    size, or its pairs are not neighbours in memory; DTypeError for other dtypes than float32 and float64, and off the cpu device.
 
     >>> sg.view_as_complex(sg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j])

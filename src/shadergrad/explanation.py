@@ -86,7 +86,7 @@ def in_column(origin: Origin) -> str:
 
 
 class Why(Enum):
-    """Why a kernel does not compute what it reads of another itself. {n}: a number, see Separation."""
+    """Why a kernel reads a value of another kernel instead of computing it. {n}: a number, see Separation."""
 
     SHARED = "stored once: {n} kernels read it"
     PRODUCT = "a product reads each element {n} times"
@@ -125,9 +125,9 @@ class Separation(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What there is to tell of a dispatch.
+    """The description of a dispatch.
 
-    places: the nodes of the captured graph that it stands for (its product, its reductions, or what it writes), by number.
+    places: the nodes of the captured graph that describe it (its matrix multiplication, its reductions, or its results), by number.
     separations: one for each dispatch that it reads from. origin: of these nodes, once the capture is known.
     """
 
@@ -147,7 +147,7 @@ class Note(NamedTuple):
 
 
 class Explanation(str):
-    """A table as text: what it prints is what it shows, and notebooks show it as HTML."""
+    """A table that prints as text, and that notebooks show as HTML."""
 
     __slots__ = ("_html",)
     _html: str

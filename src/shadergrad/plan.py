@@ -43,7 +43,7 @@ FAULTS = (
 
 
 def fault_error(fault: int, index: int, size: int) -> ShadergradError:
-    """The error of an index out of range, and of what else kernels report."""
+    """The error of an index out of range, or of another report by a kernel."""
     kind = DTypeError if fault == IN_TOTAL else PositionError
     return kind(FAULTS[fault].format(index=index, size=size, last=size - 1))
 
@@ -54,7 +54,7 @@ VECTOR = 16  # bytes: the same, of a binding as array<vec4<...>>
 
 
 class Label(NamedTuple):
-    """What a buffer is, for people and for other runners. (role, name) is unique among inputs, and among outputs."""
+    """The role and name of a buffer, for users and for other runners. (role, name) is unique among inputs, and among outputs."""
 
     role: Role
     name: str

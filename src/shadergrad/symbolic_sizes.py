@@ -45,7 +45,7 @@ class Varying(int):
 
     @property
     def form(self) -> str:
-        """Equal for numbers that are worked out alike."""
+        """A key that is equal for numbers computed in the same way."""
         return "*".join((str(self.factor), *(a.name for a in self.atoms)))
 
     def __mul__(self, other: Any) -> Any:
@@ -168,8 +168,8 @@ def varying(name: str, value: int, first: int) -> int:
 
 
 def hint(n: int) -> int:
-    """The number by which to decide what is dear and what is cheap: that of the first call, but above 0 for what is, also where
-    a part of it, as that of x.chunk(2)[1], was made of a plain number."""
+    """The number for decisions about cost: the size in the first call. It is above 0 if the size is, even if a part of it
+    was computed from a plain number, as in x.chunk(2)[1]."""
     if not (follows and isinstance(n, Varying)):
         return n
     return n.hint if n.hint > 0 or int(n) <= 0 else int(n)

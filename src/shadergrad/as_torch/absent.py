@@ -34,7 +34,7 @@ def refusal(whole: str, frame: FrameType | None, obj: object = None, why: str = 
 
 
 class Absent(ABCMeta):
-    """The class of what stands for absent names, which are classes themselves, so that they can be bases and annotations."""
+    """The metaclass of placeholders, which are classes, so that they can be bases and annotations."""
 
     __absent__: str
 
@@ -132,7 +132,7 @@ for _use in _USES:
 
 
 def absent(whole: str) -> Absent:
-    """What stands for the name "torch.fx.Tracer": one and the same each time."""
+    """The placeholder of a name such as "torch.fx.Tracer"; the same object each time."""
     if whole not in _made:
         module, _, name = whole.rpartition(".")
         # what is named in an except clause must be an exception
@@ -148,8 +148,8 @@ def absent(whole: str) -> Absent:
 
 
 def attribute(module: str, name: str, frame: FrameType, obj: object) -> Any:
-    """What stands for a module's name that is not here. Raises AttributeError for one that PyTorch lacks too, and where the
-    program asks whether it is there."""
+    """The placeholder of a missing name of a module. Raises AttributeError if PyTorch lacks the name, too, and if the
+    program only tests whether it exists."""
     whole = f"{module}.{name}"
     if name in typing.__all__:  # PyTorch's modules pass them on
         return getattr(typing, name)

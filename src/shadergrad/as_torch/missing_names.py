@@ -37,8 +37,8 @@ def importer() -> FrameType | None:
 
 
 def lines(error: BaseException | None, sources: list[str]) -> list[str]:
-    """What was missing, a line each: what was noted, what `error` is about, and, where it is about a missing name, what
-    else the sources ask for that is not here."""
+    """The missing names, one line for each: those recorded, that of `error`, and, if `error` is about a missing name, the
+    other missing names in the sources."""
     found = list(_noted)
     asked = _asked(error)
     if asked is not None and asked[2] not in {name for _, _, name in found}:
@@ -52,7 +52,7 @@ def lines(error: BaseException | None, sources: list[str]) -> list[str]:
 
 
 def clear() -> None:
-    """Forget what was noted."""
+    """Forget all recorded names."""
     _noted.clear()
 
 
@@ -102,7 +102,7 @@ def _is_here(module: str) -> bool:
 
 
 def is_absent(module: ModuleType) -> bool:
-    """Whether a module only stands for one that is not here."""
+    """Whether a module is a placeholder."""
     return "__absent__" in vars(module)
 
 

@@ -266,9 +266,9 @@ def install() -> None:
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Within, PyTorch's names are the stand-ins'; then what was there before stands there again.
+    """A context in which PyTorch's module names are those of this library; its end restores the earlier modules.
 
-    Of the libraries over PyTorch, einops and torchmetrics are imported anew on the way in and out, for they keep what they found.
+    einops and torchmetrics are imported anew at the beginning and the end, because they store the modules that they found.
     """
     before = {name: sys.modules[name] for name in _over_pytorch()}
     for name in before:

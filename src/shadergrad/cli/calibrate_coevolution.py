@@ -73,7 +73,7 @@ def calibrate(
 def unseen_families(
     folder: Path, pairs: Path | None, contacts: Path | None, count: int, depth: int
 ) -> tuple[list[co.Family], str]:
-    """Families with contacts that a run was not trained on, and what they are."""
+    """Families with contacts that a run was not trained on, and their description."""
     if pairs is not None:
         given = co.read_families(pairs, contacts)
         return [f for f in given if f.contacts is not None], f"of {pairs}"

@@ -39,7 +39,7 @@ def add_predictions(app: typer.Typer) -> None:
 class PredictGroup(TyperGroup):
     """The commands of the library's recipes, and of a user's recipe file given by its path.
 
-    The folder of a run stands for its recipe too: `predict runs/digits x.png` is `predict digits runs/digits x.png`.
+    The folder of a run replaces the recipe's name: `predict runs/digits x.png` is `predict digits runs/digits x.png`.
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

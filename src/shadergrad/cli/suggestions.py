@@ -30,7 +30,7 @@ MEANT = {
 
 
 def explained(error: typer.TyperException) -> str:
-    """The message of an error of the command line, with what was perhaps meant and where to read on; empty where help was shown."""
+    """The message of a command-line error, with the nearest valid word and a pointer to the help; empty if help was shown."""
     context: Any = getattr(error, "ctx", None)
     where = f"({context.command_path if context is not None else 'shadergrad'} --help lists what there is)"
     wrong = getattr(error, "option_name", None)

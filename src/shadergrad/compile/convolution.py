@@ -35,7 +35,7 @@ MOST_POINTS, MANY_SAMPLES = 1 << 27, 128
 def winograd_pays(m: int, n: int, k: int, plain: Sizes, samples: int, target: Target) -> bool:
     """Whether Winograd's algorithm, m x n results over k at each point (primitives/winograd.py), takes less than
     `Traits.winograd` times as long as a plain matrix multiplication. Its operands and results at the points are read and written twice;
-    if loads are slow, the number of multiplications stands for the time.
+    if loads are slow, the number of multiplications is compared instead of the time.
     """
     traits = target.traits
     if traits.winograd <= 0 and not traits.slow_loads:

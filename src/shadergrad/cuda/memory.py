@@ -37,7 +37,7 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Bytes in use and kept for what comes next; 0 without a device.
+    """Bytes in use and in the pool of free buffers; 0 without a device.
 
     >>> sg.cuda.memory_reserved()
     0

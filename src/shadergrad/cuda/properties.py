@@ -13,7 +13,7 @@ from ..runtime.webgpu import WebGPUDevice
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """Of the device that 'cuda' stands for. total_memory: SHADERGRAD_MEMORY_LIMIT, or 0: WebGPU does not tell. It is no
+    """Properties of the device behind 'cuda'. total_memory: SHADERGRAD_MEMORY_LIMIT, or 0, because WebGPU does not report it. It is no
     CUDA device: the capability is (0, 0), and the number of multiprocessors 0."""
 
     name: str

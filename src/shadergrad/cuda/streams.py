@@ -11,9 +11,9 @@ from ..tensor import sync
 
 
 class Stream:
-    """The one order in which the device computes: whatever a program starts in it comes after all before.
+    """The only stream: the device computes in the order of submission.
 
-    Raises DeviceError where 'cuda' stands for no device.
+    Raises DeviceError if there is no device behind 'cuda'.
 
     >>> try:
     ...     sg.cuda.Stream()
@@ -33,7 +33,7 @@ class Stream:
         sync()
 
     def query(self) -> bool:
-        """Compute what is pending, and say True."""
+        """Compute all pending values, and return True."""
         sync()
         return True
 
@@ -77,7 +77,7 @@ def stream(stream: Any) -> StreamContext:
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The one stream. Raises DeviceError where 'cuda' stands for no device.
+    """The one stream. Raises DeviceError if there is no device behind 'cuda'.
 
     >>> try:
     ...     sg.cuda.current_stream()
@@ -110,9 +110,9 @@ def is_current_stream_capturing() -> bool:
 
 
 class Event:
-    """A point in time: `record` waits until all is computed and reads the clock; `elapsed_time` gives milliseconds.
+    """A point in time: `record` waits for the device and reads the clock; `elapsed_time` gives milliseconds.
 
-    Raises DeviceError where 'cuda' stands for no device.
+    Raises DeviceError if there is no device behind 'cuda'.
 
     >>> try:
     ...     sg.cuda.Event(enable_timing=True)

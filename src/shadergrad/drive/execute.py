@@ -80,10 +80,10 @@ class _Known(NamedTuple):
 
 
 class Programs:
-    """Loaded plans by structure, the least recently used first out. Counts what was compiled, or found on
-    disk, so that tests can say: nothing was.
+    """Loaded plans by structure; the least recently used is dropped first. It counts plans that were compiled or found on
+    disk, for tests.
 
-    nbytes: host memory of those that are kept, about.
+    nbytes: an estimate of the host memory of all entries.
     """
 
     def __init__(self, most: int = MOST_PROGRAMS, most_bytes: int = PROGRAM_BYTES) -> None:

@@ -43,8 +43,8 @@ class WithNumbers(Program):
 class Structure:
     """See the module.
 
-    A compiled function is captured with its first numbers in the text, whatever other functions have done, so that its
-    plan is the same in every process.
+    The first capture of a compiled function has its numbers in the source, even if other functions of that structure read them
+    from memory, so its plan is the same in every process.
     """
 
     def __init__(self, first: Capture) -> None:
@@ -62,7 +62,7 @@ class Structure:
         return [program for program, _ in (*self._texts.values(), *filter(None, [self._reading]))]
 
     def has_met(self, function: Any) -> bool:
-        """Whether a compiled function was captured before; as good as that: what is no such function (None)."""
+        """Whether a compiled function was captured before; True for None, which is no compiled function."""
         return function is None or any(known() is function for known in self._functions)
 
     def meet(self, function: Any) -> None:

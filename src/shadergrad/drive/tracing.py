@@ -124,7 +124,7 @@ class Trace:
             self.grad_values.append((tensor, value))
 
     def on_flag(self, tensor: Any) -> None:
-        """requires_grad of a tensor is about to be set, perhaps to what it is."""
+        """requires_grad of a tensor is about to be set, perhaps to its present value."""
         self.flags[id(tensor)] = tensor
 
     def on_hook(self, tensor: Any) -> None:
@@ -228,7 +228,7 @@ class Trace:
             table.clear()
 
     def undo(self) -> None:
-        """Put everything back to what it was, but hooks."""
+        """Restore the state before the trace, except hooks."""
         for thing, state in (*self.seen.values(), *self.before.values()):
             thing._restore(state)
         for tensor, grad in self.grads.values():
@@ -265,7 +265,7 @@ current = _Current()
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """What is looked into inside, the capture does not depend on."""
+    """A context for reads on which the capture does not depend."""
     before, current.trace = current.trace, None
     try:
         yield

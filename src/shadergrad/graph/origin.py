@@ -93,7 +93,7 @@ def entered() -> list[Any]:
 
 class Spot(NamedTuple):
     """The origin of a node. owner: the number of the running module or optimizer, 0 for none; nodes keep none alive. line: ""
-    stands for the line of the asking code."""
+    means the line of the code that asks."""
 
     owner: int = 0
     line: str = ""

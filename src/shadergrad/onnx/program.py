@@ -34,8 +34,8 @@ class OnnxProgram:
         self._session: Any = None
 
     def save(self, path: str | os.PathLike[str], external_data: bool | None = None) -> None:
-        """Write the file. external_data: the weights lie in a second file, `path` and `.data`; by default where one file cannot hold
-        them. Raises OnnxError where they are too large for one file, and False is asked for."""
+        """Write the file. external_data: the weights go to a second file, `path` and `.data`; by default where one file cannot hold
+        them. Raises OnnxError for False if they are too large for one file."""
         onnx = require("onnx", "onnx", "export to ONNX")
         size = self.model_proto.ByteSize()
         apart = size > LARGEST if external_data is None else external_data

@@ -15,7 +15,7 @@ _state = _State()
 
 
 def is_in_onnx_export() -> bool:
-    """Whether the model is called by an export to ONNX: what has a kernel of its own then composes operations instead.
+    """Whether an ONNX export calls the model. Functions with their own kernels then compose operations instead.
 
     >>> sg.onnx.is_in_onnx_export()
     False

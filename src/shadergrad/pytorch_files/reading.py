@@ -207,7 +207,7 @@ class _Maker:
         hooks: Any = None,
         metadata: Any = None,
     ) -> Tensor:
-        """A tensor whose elements lie in memory by strides."""
+        """A tensor with the elements of a storage at the given strides."""
         if metadata:
             raise CheckpointError(f"it has a tensor that is a pending {' and '.join(metadata)} of another.")
         what = memory.key, memory.name, offset, tuple(size), tuple(stride)
@@ -266,9 +266,9 @@ def _elements(values: np.ndarray, offset: int, size: Any, stride: Any) -> np.nda
 
 
 def find(module: str, name: str) -> Any:
-    """The object of this library under a name of PyTorch's. Raises CheckpointError where it has none.
+    """The object of this library under a name of PyTorch's. Raises CheckpointError if there is none.
 
-    PyTorch's classes know the files that they are written in, torch.nn.modules.linear, and lie in the modules above, too.
+    Pickles name the file of a class, such as torch.nn.modules.linear; the class is also in the packages above it.
     """
     parts = ["shadergrad", *module.split(".")[1:]]
     ours = RENAMED.get(name, name)

@@ -30,7 +30,7 @@ def inputs() -> np.ndarray:
 
 
 def expected(given: np.ndarray) -> np.ndarray:
-    """The words that the kernel should write; for NaN `alike` only compares that it is one."""
+    """The words that the kernel should write; for NaN `equal_bits` only tests that both are NaN."""
     with np.errstate(over="ignore"):
         halves = given.astype(np.float16)
     bits = halves.view(np.uint16).astype(np.uint32)

@@ -267,12 +267,12 @@ class NativeDevice:
         self._prepared = []
 
     def end_preparing(self) -> list[Any]:
-        """What was encoded, for submit_prepared or drop_prepared."""
+        """The encoded commands, for submit_prepared or drop_prepared."""
         prepared, self._prepared = self._prepared or [], None
         return prepared
 
     def submit_prepared(self, prepared: list[Any]) -> None:
-        """Submit what was encoded, behind all that was submitted meanwhile."""
+        """Submit the encoded commands, after all other submissions so far."""
         self.submit_held()
         while prepared:
             self._submit_finished(prepared.pop(0)[0])

@@ -33,9 +33,9 @@ ABANDONED_AFTER = 3600.0  # seconds without a write, where there are no locks to
 
 @contextmanager
 def replacing(path: str | Path, error: type[ShadergradError]) -> Iterator[BinaryIO]:
-    """`with replacing(path, error) as file`: what is written to `file` becomes `path` at once, or not at all.
+    """`with replacing(path, error) as file`: the contents of `file` replace `path` completely, or not at all.
 
-    Missing folders are made. Raises `error`, in one line, where the disk does not take it; `path` is then as it was.
+    Missing folders are made. Raises `error`, in one line, if the disk refuses the write; `path` is then unchanged.
     """
     path = Path(path)
     replaced = False

@@ -37,7 +37,7 @@ TWO_TASKS = (
 
 
 class DoneAtOnce(Executor):
-    """For where no thread can be started: what is submitted is done before `submit` returns."""
+    """An executor without threads: `submit` runs the work before it returns."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()

@@ -23,10 +23,10 @@ def collector_waits() -> Iterator[None]:
 
 @contextmanager
 def full_collections_are_rare() -> Iterator[None]:
-    """Within, the collector leaves out what was there before, and looks through all that is alive a tenth as often.
+    """A context in which the garbage collector ignores all earlier objects, and runs full collections a tenth as often.
 
-    The library keeps some 100,000 objects, and an uncompiled loop makes so many in a step that full collections took a quarter of its time.
-    Young objects are looked through as before, so cycles of a light loop go as early.
+    The library holds some 100,000 objects, and an uncompiled loop makes so many in a step that full collections took a quarter of its time.
+    Collections of young objects stay as frequent, so short-lived cycles are freed as early.
     """
     before = gc.get_threshold()
     gc.freeze()

@@ -13,7 +13,7 @@ class MissingPackageError(ShadergradError, ImportError):
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
-    """The imported `module`; raises MissingPackageError naming the extra that brings it and what it is for."""
+    """The imported `module`. Raises MissingPackageError, which names the extra that installs it and its purpose."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

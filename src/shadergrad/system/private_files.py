@@ -33,10 +33,10 @@ def why_not_private(status: os.stat_result) -> str | None:
 
 
 class PrivateFiles:
-    """The files of one purpose.
+    """A folder's files of one kind.
 
-    words: what is not used, and why it matters, for the warning: "{} {}" are the path and what is wrong with it.
-    warned: the paths that were told of; a list that is not empty silences.
+    words: the warning about an unusable folder or file; its two "{}" are the path and the fault.
+    warned: the paths in warnings so far; a list that is not empty suppresses further ones.
     """
 
     def __init__(self, words: str, warning: type[UserWarning], error: type[ShadergradError]) -> None:

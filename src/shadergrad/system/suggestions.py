@@ -33,13 +33,13 @@ def meant(name: str, names: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of an error's text: what was perhaps meant, if anything."""
+    """The end of an error message: the nearest valid name, if there is one."""
     found = meant(name, names)
     return f" Did you mean {found}?" if found else ""
 
 
 def suggesting(module: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module, which raises AttributeError with what was perhaps meant."""
+    """The `__getattr__` of a module, which raises AttributeError with the nearest valid name."""
 
     def missing(name: str) -> Any:
         text = f"module {module!r} has no attribute {name!r}"

@@ -13,7 +13,7 @@ from .sequences import flush
 
 
 def synchronize(device: Any = None) -> None:
-    """Compute what is pending, and wait for it."""
+    """Compute all pending values, and wait for the device."""
     flush()
     sync()
 
@@ -28,7 +28,7 @@ class Stream(torch.Stream):
         synchronize()
 
     def query(self) -> bool:
-        """Compute what is pending, and return True."""
+        """Compute all pending values, and return True."""
         synchronize()
         return True
 

@@ -33,7 +33,7 @@ def get_dir() -> str:
 
 
 def set_dir(d: Any) -> None:
-    """Let the cached models lie in folder d."""
+    """Set the folder of cached models."""
     global _folder
     _folder = os.path.expanduser(d)
 

@@ -10,7 +10,7 @@ import dataclasses
 
 
 class Placement:
-    """How a tensor lies along one axis of a mesh of processes."""
+    """How a tensor is distributed along one axis of a mesh of processes."""
 
     def is_shard(self, dim: int | None = None) -> bool:
         """Whether each process holds a part, along axis `dim` where one is asked for."""

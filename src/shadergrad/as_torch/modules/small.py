@@ -135,7 +135,7 @@ def _profiler() -> dict[str, Any]:
 
 def _flop_counter() -> dict[str, Any]:
     class FlopCounterMode:
-        """Counts nothing: raises where a program wants to count. What was counted before is 0."""
+        """Counts no operations: entering it raises an error. The count is 0."""
 
         def __init__(
             self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None

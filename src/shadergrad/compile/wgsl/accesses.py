@@ -62,7 +62,7 @@ class Binding:
 
 
 class Accesses:
-    """The accesses of one kernel, by number: the placeholder `@3@` in a text stands for the fourth, `@3:value@` for a store of a half.
+    """The accesses of one kernel, by number: the placeholder `@3@` in a text is the fourth, `@3:value@` a store of a half.
 
     functions: the library functions that the accesses call. wide: as in Renderer.
     """
