@@ -224,7 +224,7 @@ def _refuse_element(what: str, name: str, value: Any, wanted: str) -> None:
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1"}  # PyTorch takes them too
 
 
-# of those that make tensors: where memory lies, which the compiler decides
+# arguments of functions that make tensors: memory layout, which the compiler decides
 HARMLESS = frozenset(("layout", "memory_format", "pin_memory"))
 HARMLESS_VALUES = ("strided", "preserve_format", "contiguous_format", "channels_last", "channels_last_3d", True, False)
 

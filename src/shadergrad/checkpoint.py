@@ -63,7 +63,7 @@ def save_tensors(path: str | Path, tensors: Arrays, meta: dict[str, Any]) -> Non
         text = json.dumps(meta, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"cannot save {path}: its description is not JSON data: {error}.") from None
-    # safetensors takes an array's memory as it lies, whatever its strides say: only C order comes back as it was
+    # safetensors writes an array's memory and ignores its strides: only C order is read back correctly
     # and in this machine's byte order
     ordered = {name: np.asarray(array, array.dtype.newbyteorder("="), order="C") for name, array in tensors.items()}
     try:

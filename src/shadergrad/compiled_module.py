@@ -33,7 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-# what a result of a module is: the argument of a number, one of these two, or None, what has no gradients or is from outside
+# the origin of a module's result: the number of an argument, one of these two, or None for a value without gradients or from outside
 Source = int | None
 HISTORY, LEAF = -1, -2
 Origin = tuple[Literal["cotangent", "value", "saved"], int]  # whose value an input of a backward plan is

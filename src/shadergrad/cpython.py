@@ -147,13 +147,13 @@ Kind = Literal[
     "local",
     "free",  # of a function around
     "unknown",  # push something
-    "attribute",  # of what is on top: a name
-    "item",  # of what lies below, by what is on top
+    "attribute",  # an attribute of the top of the stack
+    "item",  # an item of the container below, at the key on top
     "call",  # with a number of arguments, or -1
     "binary",  # an operation of two
-    "copy",  # what lies so deep
-    "swap",  # with what lies so deep
-    "named",  # what is on top becomes the value of a local variable
+    "copy",  # the operand at that depth
+    "swap",  # with the operand at that depth
+    "named",  # the top of the stack becomes the value of a local variable
     "set attribute",
     "delete attribute",
     "set item",
@@ -276,7 +276,7 @@ class InstructionTrace(Generic[T]):
     def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """The function's result."""
         self._previous = sys.gettrace()
-        # Python 3.12 asks once, before tracing begins, whether anyone wants to be told of instructions
+        # Python 3.12 tests once, before tracing begins, whether instructions are traced
         sys._getframe().f_trace_opcodes = True
         sys.settrace(self._on_call)
         try:

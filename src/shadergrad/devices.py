@@ -159,6 +159,6 @@ def reset(name: object | None = None) -> list[str]:
     wanted = None if name is None else canonical_name(name)
     again = [device.name for device in open_devices() if wanted in (None, device.name) and device.reset()]
     for device_name in again:
-        flush(device_name, views=True)  # what needs lost values is dropped here, and not met by the next step
+        flush(device_name, views=True)  # nodes that need lost values are dropped here, before the next step finds them
         failures(device_name)
     return again

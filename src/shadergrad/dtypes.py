@@ -124,7 +124,7 @@ class DType:
 
     def holding(self, values: Any) -> np.ndarray:
         """Values as a NumPy array, rounded to this dtype. bfloat16 uses float32 arrays, with values rounded to nearest even."""
-        with np.errstate(over="ignore"):  # what is beyond float16 is infinite
+        with np.errstate(over="ignore"):  # values beyond float16's range become infinite
             if self.name != "bfloat16":
                 return np.asarray(values, self.numpy)
             return _rounded_to_bfloat16(np.asarray(values, np.float32))
@@ -176,7 +176,7 @@ int32 = DType("int32", 1, 5, "i32", _i32, 4, _i32)
 uint32 = DType("uint32", 1, 6, "u32", _u32, 4, _u32)
 int64 = DType("int64", 1, 7, "i32", np.dtype(np.int64), 8, _i32)
 uint64 = DType("uint64", 1, 8, None, np.dtype(np.uint64), 8)
-# bfloat16, which NumPy has not, lies in float32 arrays on the host
+# NumPy has no bfloat16: on the host its values are in float32 arrays
 bfloat16 = DType("bfloat16", 2, 9, "f32", _f32, 2, np.dtype(np.uint16), True)
 float16 = DType("float16", 2, 10, "f32", np.dtype(np.float16), 2, np.dtype(np.uint16), True)
 float32 = DType("float32", 2, 11, "f32", _f32, 4, _f32)

@@ -14,7 +14,7 @@ from . import html_repr
 Phase = Literal["forward", "update", "backward"]
 PHASES: tuple[Phase, ...] = ("forward", "update", "backward")  # what several phases use counts as of the last of them
 WIDEST = 30  # characters of a name in a table
-MOST_NAMES = 2  # in the name of what lies in several places
+MOST_NAMES = 2  # in the name of a module that is used in several places
 
 
 class Origin(NamedTuple):

@@ -100,7 +100,7 @@ MADE = (
     "rand", "rand_like", "randint", "randint_like", "scalar_tensor", "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like",
 )  # fmt: skip
 
-# of those that are no methods, what may be told a tensor to write to
+# functions that are no methods and take `out=`
 WITH_OUT = (
     "arange",
     "cat",
@@ -381,7 +381,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Tensor:
     return _where(condition, input, other)
 
 
-where = checked(where, out=True)  # here and not where it is made: inside, arguments are what they should be
+where = checked(where, out=True)  # here and not at its definition: internal calls have valid arguments
 
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]  # type checkers read functions.pyi
     {

@@ -106,7 +106,7 @@ class GradScaler:
             for g in gradients:
                 scale = self._scale if self._scale.device == g.device else self._scale.to(g.device)
                 g.mul_(scale.reciprocal())
-                # what was infinite or NaN still is, and of the two values only this one has to lie in memory
+                # infinite and NaN values stay so, and only this value has to be stored
                 flags.append((~g.isfinite()).any().float().to(self._scale.device))
             for flag in flags[1:]:
                 flags[0] = flags[0].maximum(flag)

@@ -125,7 +125,7 @@ class Kernel:
     primitive: str = ""
     parameters: str = ""
     workgroup: tuple[int, int, int] = (1, 1, 1)
-    shape: str = ""  # what it iterates over, for people
+    shape: str = ""  # its iteration domain, for explanations
     flops: int = 0
     nbytes: int = 0  # bytes read and written, each once
     origin: str = ""  # the graph nodes it computes, for people

@@ -143,7 +143,7 @@ class profile:
         self._origins: dict[tuple[str, str, str], set[Origin]] = {}  # of the same
         self._modules: dict[str, ModuleTime] = {}
         self._heard: list[Timed] | None = []  # in order; None: only sums are kept
-        self._spans: list[Span] = []  # of exchanges with other processes, and what is beside them
+        self._spans: list[Span] = []  # exchanges with other processes, and the work at the same time
         self._clocks: set[str] = set()
         self._runs: set[int] = set()
         self._listening = ExitStack()
@@ -164,7 +164,7 @@ class profile:
     ) -> None:
         try:
             if error is None:
-                flush(views=True)  # of what is to be computed, too
+                flush(views=True)  # also nodes that are still pending
         finally:
             self._listening.close()
         if self._limits and error is None:
@@ -391,6 +391,6 @@ def watch_process() -> None:
     atexit.register(tell)
 
 
-with suppress(ConfigError):  # what else the environment asks for in vain is told at the first use
+with suppress(ConfigError):  # other invalid settings raise at the first use
     if "times" in config.debug:
         watch_process()

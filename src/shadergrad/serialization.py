@@ -151,7 +151,7 @@ def _beginning(path: str | Path) -> bytes:
         with open(path, "rb") as file:
             return file.read(max(len(PICKLED), len(OLD)))
     except OSError:
-        return b""  # load_tensors says what is wrong
+        return b""  # load_tensors raises the error
 
 
 def _of_pytorch(path: str | Path, device: Any, weights_only: bool, encoding: str) -> Any:

@@ -164,7 +164,7 @@ def varying(name: str, value: int, first: int) -> int:
     return _opaque(1, name, value, first)
 
 
-# -- what is asked of numbers that may vary; of plain ints it is what one would write
+# -- properties of numbers that may vary; for plain ints they are the plain formulas
 
 
 def hint(n: int) -> int:

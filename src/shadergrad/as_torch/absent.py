@@ -135,7 +135,7 @@ def absent(whole: str) -> Absent:
     """The placeholder of a name such as "torch.fx.Tracer"; the same object each time."""
     if whole not in _made:
         module, _, name = whole.rpartition(".")
-        # what is named in an except clause must be an exception
+        # a name in an except clause must be an exception
         bases = (Exception,) if name.endswith(("Error", "Exception", "Warning")) else ()
         namespace = {
             "__absent__": whole,

@@ -83,7 +83,7 @@ _SAME = [
     "utils.tensorboard",
 ]
 
-# Files of PyTorch's that programs name, and the module of ours that has what they look for there
+# PyTorch's files that programs import from, and the module of this library with the same names
 _ELSEWHERE = {
     "nn": """nn.modules nn.modules.activation nn.modules.batchnorm nn.modules.container nn.modules.conv
         nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.instancenorm nn.modules.linear

@@ -19,7 +19,7 @@ from ..compile.choices import Cut, Shape
 from ..compile.tiles import candidates, register
 from ..compile.tuning import NOWHERE, TuningError, load, path_for, save
 
-# what networks of this size multiply, and squares; "a", "b": the operand that lies transposed in memory
+# sizes from networks, and squares; "a", "b": the operand that is transposed in memory
 USUAL = (
     "1024x1024x1024",
     "2048x2048x2048",
@@ -98,7 +98,7 @@ def tune(
             best, seconds, own = tuner.best(cuts, lambda task=task: progress.advance(task))
             progress.remove_task(task)
             found[tuner.shape] = best
-            if keep:  # what was measured before an interrupt is not lost
+            if keep:  # measurements before an interrupt are saved
                 known = {**load(path_for(adapter.name, adapter.driver), adapter.name, adapter.driver), **found}
                 path = save(known, adapter.name, adapter.driver)
             rows.add_row(

@@ -121,7 +121,7 @@ def _render(schedule: Schedule, group: Group, target: Target, known: Kernels) ->
         )
         return EMIT[group.archetype](group, choice, renderer)
 
-    if group.archetype == "call":  # its shader may look further into what it reads
+    if group.archetype == "call":  # its shader may read its operands at other positions
         return render()
     return known.get(Likeness(group, is_buffer, in_place), render)
 

@@ -97,7 +97,7 @@ MIN_THREADS = 64
 MAX_THREADS = 256
 SHORT_ROW = 16  # elements of a row that one thread reduces
 MANY_ROWS = 2048
-# Where loads are dear, neighbouring threads gain nothing by reading neighbours, and barriers are what takes longest to compile:
+# Where loads are slow, neighbouring threads gain nothing by reading neighbours, and barriers take longest to compile:
 # of so many rows and elements each thread takes a row
 ROWS_ALONE = 128
 ELEMENTS_ALONE = 1 << 16

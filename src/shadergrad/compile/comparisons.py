@@ -84,7 +84,7 @@ class Compared:
         if not candidates:
             return None
         elsewhere = self._elsewhere(candidates, (*ends_a, *ends_b))
-        if elsewhere:  # a slice of what was joined reads less than it is computed of
+        if elsewhere:  # a slice of a concatenation reads fewer elements than the concatenation
             elsewhere = self._elsewhere(candidates, [*self._reads(a, once), *self._reads(b, once)])
         both = of_a.keys() & of_b.keys()
         in_a, in_b = (self._all_places(x, both, once) for x in (a, b)) if both else ({}, {})

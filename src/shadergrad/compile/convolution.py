@@ -24,8 +24,8 @@ from .choices import Shape as Sizes
 from .rewrite import Inputs, Rewriter
 from .tiles import chunk_of, estimated
 
-# Multiplications that take as long as the transforms to points and back where loads are dear, and the driver to compile them; and the
-# share of a plain product's that what is left, a fourth, may take with them
+# Where loads are slow: the number of multiplications that take as long as Winograd's transforms and their compilation; and the
+# share of a plain matrix multiplication's time that the remaining fourth of its multiplications and the transforms may take
 TRANSFORMS, SHARE = 1 << 29, 0.7
 # Bytes of values at points, which stand beside all that is kept for a backward pass: of MANY_SAMPLES, and of more in proportion,
 # for what is kept grows with them

@@ -17,7 +17,7 @@ from ..symbolic_sizes import hint
 from .calls import own_of
 from .rewrite import Inputs, Rewriter
 
-# what it takes to sort by a digit, to sort blocks and to merge, in dispatches of a digit (H200)
+# cost of sorting by a digit, of sorting blocks and of merging, in dispatches of a digit (H200)
 DIGIT, BLOCKS, MERGE = 3, 2, 2
 ALL_PAIRS = 1 << 20  # comparisons up to which a sort, or a scattered sum, is two plain kernels: fewer dispatches
 ALL_PLACES = 32  # positions up to which a scattered sum reads every source for each of them

@@ -18,7 +18,7 @@ class Precedence(Generic[T]):
 
     def __init__(self, waits: Mapping[T, Iterable[T]]) -> None:
         self._number: dict[T, int] = {}
-        self._before: list[int] = []  # the bits of what runs before each number, and its own
+        self._before: list[int] = []  # for each number, the bits of itself and of all that run before it
         self._after: list[set[int]] = []  # the numbers that wait for each, some by those that they had before
         self._now: list[int] = []  # the number that each has become
         for key in TopologicalSorter(waits).static_order():

@@ -100,7 +100,7 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
             raise DataError(f"{path} holds an array of shape {found}; that of the data set has {shape}. {_hint(path)}")
         dtype = np.dtype(IDX_TYPES[head[2]])
         expected = math.prod(found) * dtype.itemsize
-        data = file.read(expected + 1)  # a byte more shows what comes after the end
+        data = file.read(expected + 1)  # one more byte would show that the file continues
     if len(data) < expected:
         raise DataError(
             f"{path} is truncated: its header says {begin + expected} bytes, there are {begin + len(data)}. {_hint(path)}"

@@ -35,7 +35,7 @@ class ByOdds(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        return next(v for n, v in self.__dict__.items() if n in ("probs", "logits"))  # what is computed comes later
+        return next(v for n, v in self.__dict__.items() if n in ("probs", "logits"))  # computed attributes come later
 
     @property
     def param_shape(self) -> Any:
@@ -150,7 +150,7 @@ class Categorical(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        return next(v for n, v in self.__dict__.items() if n in ("probs", "logits"))  # what is computed comes later
+        return next(v for n, v in self.__dict__.items() if n in ("probs", "logits"))  # computed attributes come later
 
     @property
     def _num_events(self) -> int:

@@ -295,7 +295,7 @@ def _joined(graph: Graph, stages: list[Stage]) -> Plan:
         notes += plan.notes
     template = buffers[0]
     for node in (*graph.inputs, *graph.outputs):
-        if id(node) not in rows:  # that no stage reads, or that came as it was
+        if id(node) not in rows:  # that no stage reads, or that was passed on unchanged
             rows[id(node)] = len(buffers)
             buffers.append(
                 replace(

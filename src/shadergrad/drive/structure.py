@@ -53,7 +53,7 @@ class Structure:
         self._kinds = first.kinds()
         self._slots = NO_SLOTS
         self._reading: Found | None = None  # what reads the numbers that have slots
-        self._latest: tuple[tuple[Primitive, ...], Found] | None = None  # what it read last
+        self._latest: tuple[tuple[Primitive, ...], Found] | None = None  # the numbers of its last run
         self._compiled = 0
         self._functions: list[weakref.ref[Any]] = []
 

@@ -66,7 +66,7 @@ class Trace:
         self.joined: dict[int, weakref.ref[Any]] = {}
         self.parted: dict[int, weakref.ref[Any] | None] = {}
         self.grads: dict[int, tuple[Any, Any | None]] = {}
-        self.grad_values: list[tuple[Any, Any]] = []  # what was put into slots that was there before, with their owners
+        self.grad_values: list[tuple[Any, Any]] = []  # earlier gradients that were assigned to slots, with their owners
         self.hooks: dict[int, tuple[Any, tuple[int, ...], dict[int, Any], dict[int, Any]]] = {}
         self.tables: dict[int, tuple[dict[int, Any], dict[int, Any]]] = {}
         self.flags: dict[int, Any] = {}

@@ -160,7 +160,7 @@ class Capture(Numbered):
                 asked.update([self._position[i] for i in node.inputs[1:] if i in self._position])  # for its gradient
         found: list[int] = []
         outputs = set(self.outputs)
-        given = outputs | asked  # or what they are views of
+        given = outputs | asked  # or their bases
         for place in range(len(self.order) - 1, -1, -1):
             node = self.order[place]
             if node.storage is not None:

@@ -21,7 +21,7 @@ from .primitive import Primitive, Shape
 
 Row = tuple[
     Primitive, tuple[int, ...], Shape, DType, bool
-]  # of a node: what makes it, of which, what it is, requires_grad
+]  # of a node: its primitive, its inputs, its shape and dtype, requires_grad
 
 _expanding = threading.RLock()
 

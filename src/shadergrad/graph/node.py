@@ -27,7 +27,7 @@ class _Mode(threading.local):
     heard: bool = False  # whether anybody wants to know of nodes that are made
     made: list[Node] | None = None  # who wants to know which
     origins: Origins | None = None  # and where
-    inspect: Callable[[Node, Sequence[Node | None]], None] | None = None  # told the gradients that each rule gives
+    inspect: Callable[[Node, Sequence[Node | None]], None] | None = None  # called with the gradients of each rule
     written: list[tuple[weakref.ref[Any], Node]] | None = None  # who wants to know which tensors take another value
     visiting: set[int] | None = None  # in a backward pass that rules make, the ids of the nodes that lead to targets
     let_go: list[tuple[Node, Primitive, tuple[Node, ...]]] | None = None  # and which lose the way to them, as they were

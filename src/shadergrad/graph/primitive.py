@@ -36,7 +36,7 @@ class _Interned(type):
     _recent: ClassVar[dict[Any, Any]] = {}  # some of them, that the next step of a loop need not make again
 
     def __call__(cls, *args: Any) -> Any:
-        # 0, 0.0, -0.0 and False are equal and hash alike, yet are different constants: the type and the text tell.
+        # 0, 0.0, -0.0 and False are equal and have equal hashes, but are different constants: the type and the text distinguish them.
         key = (cls, args, repr(args)) if args else cls
         if symbolic_sizes.follows and (of := symbolic_sizes.forms(args)):
             key = (key, symbolic_sizes.follows, *of)  # sizes of one name have another first value in each family
@@ -76,7 +76,7 @@ class Primitive(metaclass=_Interned):
     selects: ClassVar[bool] = False  # gives an element of its input, whose bits may be compared with those of the input
     moves: ClassVar[bool] = False  # gives elements of its inputs, or casts them: halves stay halves (build.in_single)
     unpacks: ClassVar[bool] = (
-        False  # gives numbers that take fewer bits in memory: each reader computes them, nobody stores them
+        False  # its result takes more memory than its inputs: each reader computes it, and it is never stored
     )
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
     form: ClassVar[Form | None] = None  # of each primitive its own
@@ -185,7 +185,9 @@ def _plain(value: Any) -> Any:
         raise CompileError(
             f"a plan cannot hold {kind} as a parameter of a primitive. Hint: numbers, strings, tuples, or a dataclass."
         ) from None
-    while _parameters.setdefault((kind, f"{digest}-{number}"), value) != value:  # unlike, though they read alike
+    while (
+        _parameters.setdefault((kind, f"{digest}-{number}"), value) != value
+    ):  # different, although their text is the same
         number += 1
     if _kept:
         _kept[-1].append(_parameters[kind, f"{digest}-{number}"])

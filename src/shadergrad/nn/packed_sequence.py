@@ -94,7 +94,7 @@ class _Unpacked(PackedSequence):
         """The part of the rows that the batch sizes count."""
         made = tuple.__new__(cls, (None, host_tensor(np.asarray(batch_sizes, np.int64), device="cpu"), *orders))
         made._gathered, made._records = None, mode.grad
-        # their value now, for the rows may be a view of what is written to later
+        # their present value, because the rows may be a view of a tensor that is changed later
         made.rows = Tensor._of(rows._node) if mode.grad else rows.detach().clone()
         return made
 

@@ -31,6 +31,6 @@ def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any
             tensor._become(moved._node)
             tensor._grad = gradient
         del moved
-        tensor._share_no_more()  # with what was only looked at
+        tensor._share_no_more()  # with tensors that were only inspected
     for part in module.modules():
         part.__dict__["_moves"] = part.__dict__.get("_moves", 0) + 1  # a compiled step that used it is captured anew

@@ -170,7 +170,7 @@ class StateMethods(ModuleTree[M]):
         if strict:
             missing_keys += missing
             unexpected_keys += unknown
-        if type(self)._load_from_state_dict is not StateMethods._load_from_state_dict:  # which goes on from here
+        if type(self)._load_from_state_dict is not StateMethods._load_from_state_dict:  # which continues from here
             loading.users_turn()
 
     def _knows(self, name: str, own: Mapping[str, Tensor]) -> bool:

@@ -54,7 +54,7 @@ class Dynamic:
     def __init__(self) -> None:
         self.names: dict[Axis, str] = {}
         self.limits: dict[str, tuple[int, int | None]] = {}
-        self.unnamed: set[str] = set()  # names that nobody gave
+        self.unnamed: set[str] = set()  # generated names
 
     def add(self, axis: Axis, wanted: Any, unnamed: str) -> None:
         """wanted: a name, a Dim, or True for an axis without a name."""

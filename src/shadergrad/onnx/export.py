@@ -235,7 +235,7 @@ def _capture(function: Callable[..., Any], tensors: Sequence[Tensor], dynamic: D
                 failed = failed or error
     captured(
         function, [[_sized(t, k, Dynamic(), {}) for k, t in enumerate(tensors)]], [{}]
-    )  # raises what is wrong with the sample
+    )  # raises the error of a wrong sample
     sizes, reason = ", ".join(dict.fromkeys(dynamic.names.values())), str(failed).rstrip(".")
     raise OnnxError(
         f"[onnx] the model does not take other sizes of the dynamic axes ({sizes}): {reason}. Hint: one name for axes that must have one size; "
@@ -342,7 +342,7 @@ def _applied(w: Writer, operation: Operation, inputs: Sequence[Value], graph: Ca
     if rule is None:
         name = (
             operation.parameters.get("operation", {}).get("object", operation.primitive).rpartition(".")[2]
-        )  # a kernel of one's own
+        )  # a user's kernel
         of = f" of {inputs[0].dtype.name}" if inputs else ""
         raise OnnxError(
             f"[onnx] the model applies {name.lower()}{of}{place(operation.origin)}, for which there are no ONNX operators. Hint: export "

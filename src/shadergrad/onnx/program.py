@@ -16,7 +16,7 @@ from ..tensor import Tensor
 from ..tensor.creation import tensor
 from .errors import OnnxError
 
-LARGEST = (1 << 31) - (1 << 20)  # bytes of a file in protobuf's format, with room for what is not weights
+LARGEST = (1 << 31) - (1 << 20)  # bytes of a file in protobuf's format, minus room for everything but weights
 
 
 class OnnxProgram:

@@ -44,7 +44,7 @@ def pair_of(betas: Any) -> tuple[float, float]:
     return given
 
 
-NOT_NEGATIVE = {  # PyTorch's words for what may not be negative, nor NaN
+NOT_NEGATIVE = {  # PyTorch's error for numbers that may be neither negative nor NaN
     "lr": "learning rate",
     "lr_decay": "lr_decay value",
     "momentum": "momentum value",

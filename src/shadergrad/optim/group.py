@@ -116,7 +116,9 @@ class ParamGroup(dict):
         owner = None if self._owner is None else copy.deepcopy(self._owner(), memo)
         result.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self._plain().items()})
         result._owner = None if owner is None else weakref.ref(owner)
-        dict.update(result, {k: copy.deepcopy(v, memo) for k, v in self.items()})  # sets, and tells nobody
+        dict.update(
+            result, {k: copy.deepcopy(v, memo) for k, v in self.items()}
+        )  # sets the value without a report to the trace
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -224,7 +226,7 @@ class ParamGroup(dict):
 def unpickled(items: dict[str, Any], state: dict[str, Any]) -> ParamGroup:
     result = ParamGroup({})
     result.__dict__.update(state)
-    dict.update(result, items)  # sets, and tells nobody
+    dict.update(result, items)  # sets the value without a report to the trace
     return result
 
 

@@ -141,7 +141,7 @@ class LBFGS(Optimizer):
             else:
                 self._move(origin, length, direction)
                 count = 0
-                if iteration != group["max_iter"]:  # the last one's loss nobody would use
+                if iteration != group["max_iter"]:  # the last loss would not be used
                     value = self._loss(closure)
                     gradient = self._gradient()
                     loss, steepest = numbers(value, gradient.abs().max())

@@ -190,7 +190,7 @@ class Optimizer(Hooks):
         if on_place is None:
             return
         for table, where in ((self._state, path), *((have, f"{path}[...]") for have in self._state.values())):
-            if not isinstance(table, Noted):  # nobody tells of its changes
+            if not isinstance(table, Noted):  # its changes are not reported
                 for key in table:
                     on_place(table, key, f"{where}[{key!r}]" if isinstance(key, str) else f"{where}[...]")
 
@@ -297,7 +297,7 @@ class Optimizer(Hooks):
         origins = mode.origins
         with grad_mode(self._differentiable), nullcontext() if origins is None else origins.restored():
             if origins is not None:
-                origins.enter(self.update.__self__, "update")  # of a proxy, what it stands for
+                origins.enter(self.update.__self__, "update")  # for a proxy, its object
             active = [(group, found) for group in self.param_groups for found in _rounds(group["params"])]
             for group, found in active:
                 self._begin_state([p for p, _ in found], group)

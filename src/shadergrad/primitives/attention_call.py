@@ -135,4 +135,4 @@ def writable(result: np.ndarray, place: Layout, shape: Shape) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(flat, shape, [flat.itemsize * s for s in (*place[1:], 1)])
 
 
-# -- where things lie
+# -- memory layouts

@@ -11,7 +11,7 @@ from .attention_tiles import OCTET, Layout, Problem
 SIDE = 16  # of a matrix
 PADDING = 8  # halves between the rows of tiles, so that they start in different banks
 QUAD = 4  # sums of one load
-GAP = 4  # words between the rows of sums: an odd number of quads, so that eight rows lie in different banks
+GAP = 4  # words between the rows of sums: an odd number of quads, so that eight rows are in different banks
 SUBGROUP = 32
 SUBGROUPS = 4
 THREADS = SUBGROUP * SUBGROUPS

@@ -18,7 +18,7 @@ from .call import Call, CallKernel
 
 THREADS = 256
 PIXELS, CHANNELS = 32, 64  # of a workgroup's tile
-PITCH = PIXELS + 1  # words between the channels of the tile: neighbours lie in different banks
+PITCH = PIXELS + 1  # words between the channels of the tile: neighbours are in different banks
 HALVES = 2  # per word
 
 

@@ -46,7 +46,7 @@ def sort_keys(x: np.ndarray) -> np.ndarray:
 
 
 SLOT = """fn slot(i: i32) -> i32 { return i ^ ((i >> 5u) & 7); }
-"""  # avoids bank conflicts: elements whose distance is that of the threads' first elements lie in different banks
+"""  # avoids bank conflicts: the first elements of different threads are in different banks
 
 
 def each(own: int, text: str) -> str:

@@ -74,7 +74,7 @@ class _Memory:
         self.id = ("storage", kind, str(key), location, count)
 
 
-_python_pickler: Any = pickle._Pickler  # the one written in Python, which can be told how to write a name
+_python_pickler: Any = pickle._Pickler  # pickle's Python version, in which the writing of names can be overridden
 
 
 class _Pickler(_python_pickler):

@@ -119,7 +119,7 @@ def quantized(weight: Tensor, scheme: Scheme, what: str) -> Codes:
         packed = (parts << shifts).sum(-1, dtype=int32)
         execute.realize(
             [x._node for x in (packed, scales, offsets) if x is not None]
-        )  # what is pending would keep the floats
+        )  # pending nodes would hold the floats
     return Codes(packed, scales, offsets)
 
 

@@ -112,7 +112,7 @@ RECIPE = Recipe(
     "The next character of a text: embeddings and an MLP over 16 characters. Writes a few lines of its own.",
     build,
     defaults={"epochs": 10, "batch_size": 64, "lr": 3e-3},
-    # the text is known by what is in it, wherever it lies
+    # the text is identified by its contents, not by its path
     options=(
         *BACKWARD,
         Option("text", Path, "A text file in UTF-8.", shown="a small tale", may_change=True),

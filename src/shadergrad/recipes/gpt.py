@@ -95,7 +95,7 @@ RECIPE = Recipe(
     "GPT-2 in small: the next character of a text, by causal attention. Writes a few lines of its own.",
     build,
     defaults={"steps": 1000, "batch_size": 32, "lr": 1e-3},
-    # the text is known by what is in it, wherever it lies
+    # the text is identified by its contents, not by its path
     options=(
         Option("text", Path, "A text file in UTF-8.", shown="a small tale", may_change=True),
         Option("context", int, "Characters of context.", 128),

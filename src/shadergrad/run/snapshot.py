@@ -18,7 +18,7 @@ from .trees import tensors_in
 from .users_code import is_users
 
 LARGEST_WATCHED = (
-    100_000  # items of a dict that are all looked at for changes; of what has more, those that the code names
+    100_000  # the largest dict of which all items are compared; of a larger one, only those that the code names
 )
 PASSED = frozenset({"_unguarded"})  # attributes of modules that do not belong to the user
 

@@ -90,7 +90,7 @@ def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: St
         words = [function, _form(is_turned), 0, leading, *strides, 0, len(found), matrix[0], vector[0], out[0]]
         for part in (columns if swapped else rows for rows, columns in found):
             count = part.stop - part.start
-            lines = (k, count) if is_turned else (count, k)  # as the matrix lies in memory
+            lines = (k, count) if is_turned else (count, k)  # by the matrix's memory order
             words += [*lines, part.start * along, 0, part.start * to]
     else:
         words = [function, _form(left_turned), _form(right_turned), left_leading, right_leading, leading, k, len(found)]

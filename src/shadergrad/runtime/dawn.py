@@ -233,7 +233,7 @@ def _address(pointer: Any) -> int:
     return int(HEADER.ffi.cast("uintptr_t", pointer))
 
 
-_adopted: dict[int, Any] = {}  # memory that buffers lie in, with its handle, by the handle's address
+_adopted: dict[int, Any] = {}  # host memory behind buffers, with its handle, by the handle's address
 ON_DISPOSED = HEADER.callback("void(void *)", _on_disposed)
 
 

@@ -120,7 +120,7 @@ class Prepared:
 class Device(ABC):
     name: str  # "cpu", "webgpu", "webgpu:1"
     target: Target
-    has_own_history = False  # whether what it computes is differentiated by another library
+    has_own_history = False  # whether another library differentiates its computations
 
     @contextmanager
     def measuring(self) -> Iterator[None]:

@@ -234,7 +234,7 @@ def _with_open(body: str, places: Sequence[int]) -> str:
 def _reading_once(kernel: Kernel, slots: Mapping[int, int], count: int) -> Kernel:
     """A kernel that reads its numbers at some positions from the buffer, each slot once, at its beginning."""
     head, body = kernel.source.split(ENTRY, 1)
-    read: dict[str, str] = {}  # what is read, by its name
+    read: dict[str, str] = {}  # the values that are read, by name
 
     def name(kind: str, slot: int) -> str:
         read[f"{NAME}_{kind}{slot}"] = _read(kind, slot)

@@ -93,9 +93,7 @@ class Device(Protocol):
 
     events: Events
     has_timestamps: bool
-    adopts_memory: (
-        bool  # whether buffers can lie in memory of the host; where they can, runs can be prepared and awaited
-    )
+    adopts_memory: bool  # whether buffers can be in host memory; if so, runs can be prepared and awaited
     is_awaited: bool  # whether the device soon has nothing to do: runs are submitted in parts
     compiles_ahead: bool  # whether begin_pipeline begins anything: else threads compile
     submits: int
@@ -109,7 +107,7 @@ class Device(Protocol):
     @property
     def has_room(self) -> bool: ...  # for a few more submissions, without waiting for any
 
-    # what is made once
+    # objects that are made once
     def create_buffer(self, nbytes: int, usage: int = STORAGE_USAGE) -> Any: ...
     def create_buffer_at(self, memory: np.ndarray) -> Any: ...  # over whole pages, which it keeps alive
     def create_uniform(self, data: np.ndarray) -> Any: ...
@@ -122,7 +120,7 @@ class Device(Protocol):
     def create_bind_group(self, layout: Any, bindings: Sequence[tuple[Any, int, int]]) -> Any: ...
     def release_dead(self) -> None: ...
 
-    # what is done every step
+    # calls of every step
     def prepare(
         self, commands: list[Command]
     ) -> list[Command]: ...  # as `run` takes them best, where it gets them often
@@ -133,7 +131,7 @@ class Device(Protocol):
     def run_timed(self, copies: Iterable[Copy], commands: Sequence[Command]) -> list[tuple[float, float]]: ...
     def submit_held(self) -> None: ...
     def begin_preparing(self) -> None: ...  # from here on runs are encoded, and not submitted
-    def end_preparing(self) -> list[Any]: ...  # what was encoded
+    def end_preparing(self) -> list[Any]: ...  # the encoded commands
     def submit_prepared(self, prepared: list[Any]) -> None: ...
     def drop_prepared(self, prepared: list[Any]) -> None: ...
     def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int: ...
@@ -145,7 +143,7 @@ class Device(Protocol):
 
     async def settled(
         self,
-    ) -> None: ...  # until what was submitted is done, where a coroutine can wait and Python cannot
+    ) -> None: ...  # until all submissions are done, where only a coroutine can wait
 
     # the host's view of a buffer
     def new_status(self) -> Any: ...

@@ -25,7 +25,7 @@ from ..system.private_files import PrivateFiles, make_room
 MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
 LEVEL = 2  # of LLVM's optimization; loops are vectors already
 _lock = threading.Lock()
-if hasattr(os, "register_at_fork"):  # nobody in a child will let it go
+if hasattr(os, "register_at_fork"):  # no thread of the child would release it
     os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
 
 
@@ -195,7 +195,7 @@ def function(text: str) -> Function:
     return functions([text])[0]
 
 
-# -- what is kept on disk
+# -- machine code on disk
 
 
 def _folder() -> Path | None:

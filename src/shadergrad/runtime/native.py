@@ -43,7 +43,7 @@ FIRST_PART = (
     16  # dispatches of the first submission of a run that the device waits for; each further one has four times as many
 )
 MOST_QUERIES = 4096  # of a set, by the specification
-SPARE = 4  # submissions that may come before the next look at what is under way
+SPARE = 4  # submissions before the next poll of those in flight
 COMPUTE = 0x4  # GPUShaderStage
 WRITE_CHUNK = 64 << 20  # every write is copied to a staging buffer that lives until the next submission
 
@@ -73,7 +73,7 @@ class NativeDevice:
         self._held: list[tuple[Sequence[Command], Any]] = []  # runs that wait for others, with what their commands need
         self._operations = 0  # of these
         self.is_awaited = False  # whether the device soon has nothing to do: runs are submitted in parts
-        self._prepared: list[Any] | None = None  # commands that are encoded, with what they need, and not submitted
+        self._prepared: list[Any] | None = None  # encoded commands, with the objects that they use, before submission
         self._runs_per_submission = 1  # how many runs the next submission shall have
         self._unwaited = 0  # runs submitted since a write, a read or a wait
         self._commands = self.ffi.new("WGPUCommandBuffer[1]")
@@ -105,7 +105,7 @@ class NativeDevice:
         """Seconds per tick of timestamps."""
         raise NotImplementedError
 
-    # --- what is made once
+    # --- objects that are made once
 
     def create_buffer(self, nbytes: int, usage: int = STORAGE_USAGE) -> Any:
         descriptor = self.ffi.new("WGPUBufferDescriptor *")
@@ -199,7 +199,7 @@ class NativeDevice:
             release(raw)
             self.bind_groups -= release == self.lib.wgpuBindGroupRelease
 
-    # --- what is done every step
+    # --- calls of every step
 
     def prepare(self, commands: list[Command]) -> list[Command]:
         """The commands unchanged, because a call into the library is cheap."""
@@ -444,7 +444,7 @@ class NativeDevice:
 
     def mapped(self, buffer: Any, nbytes: int, status: Any, write: bool = False) -> np.ndarray:
         """The bytes of a buffer, until `unmap`; waits for the mapping."""
-        if status[0] == 0:  # what no work under way uses is mapped without waiting for any
+        if status[0] == 0:  # a buffer that no work in flight uses is mapped without waiting
             self._poll()
         if status[0] == 0:
             self._wait_for(None)
@@ -512,7 +512,7 @@ class NativeDevice:
         self._unsubmitted = 0
         self._in_flight.append(index)
         if len(self._in_flight) > self._max_in_flight:
-            # For the older half at once: a wait costs a driver more than a small step takes, and the other half goes on.
+            # Wait for the older half together: a wait takes the driver longer than a small step, and the other half continues.
             self.wait(self._in_flight[self._max_in_flight // 2])
         if self.events.errors:
             self.events.check()

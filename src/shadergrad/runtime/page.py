@@ -112,7 +112,7 @@ def _awaited(promise: Any) -> Any:
         raise NativeError(f"{CANNOT_WAIT}\n{REQUEST}")
     try:
         return wait_for(promise)
-    except JsException as error:  # what it is rejected with
+    except JsException as error:  # the reason of its rejection
         raise NativeError(str(error)) from None
 
 
@@ -171,7 +171,7 @@ class PageDevice:
             int, tuple[Any, np.ndarray]
         ] = {}  # memory that is mapped for writing, by its buffer, and a copy
 
-    # --- what is made once
+    # --- objects that are made once
 
     def create_buffer(self, nbytes: int, usage: int = STORAGE_USAGE) -> Any:
         if nbytes < LARGE or not can_wait():
@@ -223,7 +223,7 @@ class PageDevice:
             self._graveyard.popleft()
             self.bind_groups -= 1
 
-    # --- what is done every step
+    # --- calls of every step
 
     def prepare(self, commands: list[Command]) -> Prepared:
         made = Prepared(commands)

@@ -270,7 +270,7 @@ class WebGPUProgram(Program):
             if storage is None or i < n:
                 continue
             storage.uploaded = None
-            if storage.handle.raw is None:  # its memory went with a lost device; what it held is overwritten anyway
+            if storage.handle.raw is None:  # its memory was lost with the device; its contents are overwritten anyway
                 storage.handle = self._device.memory.acquire(storage.nbytes)
             places.append((i - n, k))
         return places

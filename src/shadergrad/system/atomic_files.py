@@ -49,7 +49,7 @@ def replacing(path: str | Path, error: type[ShadergradError]) -> Iterator[Binary
                 file.flush()
                 os.fsync(file.fileno())
                 if fcntl is not None:
-                    os.replace(aside, path)  # within the lock: nobody takes it for an orphan
+                    os.replace(aside, path)  # while it is locked, so that no writer takes it for an orphan
             if fcntl is None:  # Windows renames no open file
                 os.replace(aside, path)
         except BaseException:
@@ -98,7 +98,7 @@ def _open_aside(path: Path) -> tuple[Path, BinaryIO]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError:
-            return aside, file  # a file system without locks: nobody can take one to see an orphan here, either
+            return aside, file  # a file system without locks, on which no writer can detect orphans, either
         if os.fstat(file.fileno()).st_nlink:
             return aside, file
         file.close()  # another writer took it for an orphan before it was locked

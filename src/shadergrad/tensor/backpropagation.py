@@ -254,7 +254,7 @@ def _accumulate(owner: Any, grad: TensorBase) -> None:
             owner.grad = grad
         elif mode.grad:
             owner.grad = wrap(before._node + grad._node)
-        else:  # whoever holds the gradient sees it grow
+        else:  # other references to the gradient see it grow
             before._assign(before._node + grad._node, "backward")
     if owner._hook_ids:
         for hook in list(owner._node.hooks.after.values()):

@@ -186,7 +186,7 @@ def _host_array(data: Any, dtype: Any) -> tuple[np.ndarray, DType]:
             )
     if array.dtype.kind == "f" and found.category == 1 and not found.is_signed:
         array = array.astype(np.int64)  # of which negative numbers wrap
-    with np.errstate(over="ignore"):  # what is beyond a half is infinite, as in PyTorch
+    with np.errstate(over="ignore"):  # values beyond float16's range become infinite, as in PyTorch
         return array.astype(found.numpy, copy=False), found  # the device makes its copy
 
 

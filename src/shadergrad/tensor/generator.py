@@ -105,7 +105,7 @@ class Generator:
         device = self.device = device or host_device() or resolve_device(None)
         self.key = host_tensor(np.zeros(2, np.uint32), device=device)
         self.counter = host_tensor(np.zeros((), np.uint32), device=device)
-        self._at: At = (0, 0, 0)  # what they hold
+        self._at: At = (0, 0, 0)  # their state
         self._chained = 0  # draws since the counter was computed
         self._stream = Stream()
         self.manual_seed(seed)

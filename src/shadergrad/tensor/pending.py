@@ -21,7 +21,9 @@ LIMIT = 20_000  # recorded nodes after which all living tensors are computed
 _live: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by serial number
 _failed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # those whose computation raised
 _changed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # in place, and not computed since
-_written: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # views that show what they were given
+_written: weakref.WeakValueDictionary[int, Any] = (
+    weakref.WeakValueDictionary()
+)  # views whose value was assigned through another view
 next_serial: Callable[[], int] = itertools.count(1).__next__  # a number for a tensor: later ones are higher
 _flushed_at = 0
 

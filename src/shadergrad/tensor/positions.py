@@ -31,7 +31,7 @@ def in_range(index: T, size: int, fault: int, low: int = 0) -> T:
     node = index._node
     if not node.size or not node.dtype.is_position or _is_inside(node, size, low):
         return index
-    if current.trace is None and not mode.heard:  # what is recorded, and done again, reads no value
+    if current.trace is None and not mode.heard:  # recorded and repeated operations read no values
         values = _known_values(node)
         if values is not None:
             check_range(fault, values, size, low)

@@ -77,7 +77,7 @@ class Tensor(NamedTensor):
         else:
             result._alias_of(shown)
         result.requires_grad_(self.requires_grad)
-        gradient = self.grad  # which a compiled step is told of
+        gradient = self.grad  # which is reported to a compiled step
         result._grad = None if gradient is None else gradient.__deepcopy__(memo)
         result.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return result
@@ -91,7 +91,9 @@ class Tensor(NamedTensor):
         copied = memo.setdefault(COPIED, {})  # by storages, which the tensors that are copied keep alive
         storage, path = self._shared.storage, (*self._shared.path, *self._path)
         if id(storage) not in copied:
-            if path and current.trace is not None:  # a capture does not read what no tensor of the function's shows
+            if (
+                path and current.trace is not None
+            ):  # a capture does not read memory that no tensor of the function shows
                 copied[id(storage)] = None
                 return None
             copied[id(storage)] = (Tensor._all_of(storage) if path else self).detach().clone()

@@ -56,7 +56,7 @@ class ReadableTensor(HistoryTensor):
             return execute.download(node)
         except Exception:
             pending.leave_out(self)
-            pending.show_parts()  # what was written through a view and reported once is not computed again
+            pending.show_parts()  # writes through views whose error was reported once are not computed again
             raise
 
     def _nodes_of_one_plan(self) -> list[Node]:

@@ -231,7 +231,7 @@ class ReduceTensor(MemoryTensor):
         count = math.prod(self.shape[a] for a in axes)
         centred = self - self.mean(axes, keepdim=True) if axes else self - self
         total = (centred * centred).sum(axes or None, keepdim=keepdim)
-        if count > 1 and axes:  # the mean is rounded: of large numbers that lie close together by more than they differ
+        if count > 1 and axes:  # the mean is rounded, for large numbers by more than their differences
             rounding = centred.sum(axes, keepdim=keepdim)
             excess = rounding * rounding * (1.0 / count)
             total = total - excess.minimum(total)  # not below 0: of equal elements the excess may be larger, rounded

@@ -118,7 +118,7 @@ class ScatterTensor(IndexTensor):
             raise DTypeError(
                 f"Index put requires the source and destination dtypes match, got {self.dtype.name} and {values.dtype.name}."
             )
-        places = (_numbers(self) + 1)[tuple(indices)] - 1  # of what is outside -1: no place
+        places = (_numbers(self) + 1)[tuple(indices)] - 1  # -1 for positions out of range
         return _placed(self, places, values.expand(*places.shape), accumulate)
 
     def put(self, index: ScatterTensor, source: ScatterTensor, accumulate: bool = False) -> Self:

@@ -152,7 +152,7 @@ class Base:
                 value = put(storage.value(), (*self.path, *path), without_history(node))
                 storage.node = value if value.owner is None else renamed(value)
             storage.node.owner = weakref.ref(storage)
-        if may_repeat(self.path):  # what is written in one place is seen in others
+        if may_repeat(self.path):  # a write through one view shows in the others
             with grad_mode(False):
                 after = succeeding(before, follow(self.path, storage.node), self)
         else:

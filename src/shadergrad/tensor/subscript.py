@@ -352,7 +352,7 @@ def _assign(x: Any, key: Any, value: Any) -> None:
         choice.part._update_in_place(where(choice.mask, everywhere, choice.part), "setitem")
         return
     numbers = arange(1, x.numel() + 1, device=x.device).reshape(x.shape)
-    places = numbers[keys] - 1  # of what is outside -1: no place
+    places = numbers[keys] - 1  # -1 for positions out of range
     value = _without_leading_ones(value, places.ndim).expand(*places.shape).reshape(-1)
     written = overwrite(x.reshape(-1)._node, 0, places.reshape(-1)._node, value._node)
     x._update_in_place(build.reshape(written, tuple(x.shape)), "setitem")

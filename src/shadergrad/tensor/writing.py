@@ -59,7 +59,7 @@ class WritableTensor(ReadableTensor):
         if self._path and not node.requires_grad and not shared.node.requires_grad:
             if current.trace is not None:
                 current.trace.on_seen(self)
-            self._current = renamed(node)  # no need to cut out what was put in
+            self._current = renamed(node)  # so the written part need not be sliced out again
             self._current.owner = weakref.ref(self)
             self._seen = shared.storage.version
         if (self._path or shared.path) and node.storage is None:

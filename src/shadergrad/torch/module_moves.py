@@ -24,7 +24,7 @@ def _moves(module: nn.Module, convert: Convert) -> bool:
     try:
         with torch.no_grad():
             there = convert(torch.empty(0, dtype=first.dtype, device=first.device)).device.type
-    except Exception:  # a conversion that no empty tensor passes: the module's own tensors say what is wrong
+    except Exception:  # a conversion that fails for empty tensors: the module's own tensors raise the error
         return False
     return (there == "webgpu") != (first.device.type == "webgpu")
 

@@ -219,7 +219,7 @@ def read(x: torch.Tensor) -> Any:
     else:
         shape = tuple(x.shape)
         if node.dtype is kept and x.is_contiguous() and x.numel() == value.numel():
-            result = new(build.reshape(node, shape))  # values in cells are written to by nobody, so no view is needed
+            result = new(build.reshape(node, shape))  # values in cells are never written to, so no view is needed
         else:
             result = part_of(_line(cell, x.dtype), shape, x.stride(), offset_of(x))
     if x.is_conj():

@@ -36,7 +36,7 @@ def steps_in_epoch(trainable: Trainable, settings: Settings) -> int:
     samples = len(trainable.data[0])
     if settings.batch_size > samples:
         raise TrainingError(f"--batch-size is {settings.batch_size}; there are only {samples} training samples.")
-    # whole batches only: what is left over is drawn in another epoch
+    # whole batches only: the remaining samples are drawn in another epoch
     return samples // settings.batch_size
 
 

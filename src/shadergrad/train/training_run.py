@@ -166,7 +166,7 @@ class Run:
         self.stop_wish: str | None = None
         self.accuracy: float | None = None  # after the latest epoch, where it is measured
         self._shown: tuple[int, str, dict[str, float]] = (0, "", {})  # by the bar, but for the accuracy
-        self.changed: dict[str, tuple[float, float]] = {}  # by --override: what it was, and what it is
+        self.changed: dict[str, tuple[float, float]] = {}  # changed by --override: the old and the new value
         self.settings = settings
         self.trainable = trainable
         self.device = device

@@ -43,7 +43,7 @@ PAGES = {  # and the scripts that each needs alone
 }
 STATE, DATA, PAGE = "state.safetensors", "data.safetensors", "page.json"
 ELSEWHERE = {*PLAYGROUND, "gallery.html"}  # files that no exported page needs
-API = "runtime.js"  # keeps the types of what it exports in its comments, which pages of one's own use
+API = "runtime.js"  # its comments keep the types of its exports, for other pages that use it
 
 
 def export(

@@ -80,7 +80,7 @@ HELPERS = {  # what JavaScript has no function for. erf: Abramowitz and Stegun 7
   return [x >>> 0, y >>> 0];
 }""",
 }
-# one row i of a head's weights: scores, what is left of them by masks, and what dropout leaves of each
+# one row i of a head's weights: scores, masked scores, and each one's factor of dropout
 SCORES = """const score = (i0, i1, i2, i3) => {{
     let s = 0; for (let e = 0; e < {d}; e++) s += Q[{q}] * K[{k}]; s *= {scale};
     {mask} return {causal};

@@ -7,7 +7,7 @@ import math
 
 from ..run.portable import PortableStep
 
-OF_OPERATION = 6400  # an element of an operation of one's own: automata run many steps of a network of gates
+OF_OPERATION = 6400  # an element of a user's operation: automata run many steps of a network of gates
 VIEWS = frozenset({"Reshape", "Expand", "Permute", "Slice", "Flip", "Window", "Constant", "Iota"})
 
 

@@ -25,7 +25,7 @@ from .errors import WebError
 
 FOLDER = "plans"
 FORMAT = 1  # of the files there
-# The best first. A new row is a plan that pages take where their adapter grants what it needs.
+# The best first. Pages take the first plan whose requirements their adapter meets.
 TARGETS: Mapping[str, Target] = {
     # what Chromium grants on the GPUs of desktops
     "desktop": Target("wgsl", max_storage_buffers=10, max_workgroup_storage=32768, traits=ROWS["desktop"]),

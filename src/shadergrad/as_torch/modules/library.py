@@ -27,7 +27,7 @@ class Operator:
     def __init__(self, name: str, schema: str | None = None) -> None:
         self._qualname, self._schema = name, schema
         self._kernel: Callable[..., Any] | None = None
-        self._is_differentiable = False  # by what it calls
+        self._is_differentiable = False  # by the function that it calls
         self._backward: Callable[..., Any] | None = None
         self._setup_context: Callable[..., Any] | None = None
         self._signature: inspect.Signature | None = None

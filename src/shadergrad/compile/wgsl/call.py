@@ -61,7 +61,7 @@ def _bound(group: Group, renderer: Renderer, choice: Part, suffix: str) -> tuple
 
 def _with_epilogue(group: Group, call: Node, own: CallKernel, r: Renderer, lines: list[str]) -> list[str]:
     """The statements of a call, and those of its epilogue, which store its results."""
-    r.scopes = [Scope()]  # what is known in one part of a kernel is not in others
+    r.scopes = [Scope()]  # names of one part of a kernel are not visible in others
     for line in lines:
         r.line(line)
     for written in own.written:

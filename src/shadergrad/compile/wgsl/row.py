@@ -132,7 +132,7 @@ class RowKernel:
         r, group = self.r, self.group
         accumulators = [f"acc{group.reduces.index(n)}" for n in level]
         self._start(level, accumulators)
-        for name in accumulators:  # what is made of results stays within the part
+        for name in accumulators:  # values computed from results stay within the part
             r.depth[name] = r.depth[name.replace("acc", "s")] = len(r.scopes) - 1
         if self.unrolled:
             for place in places:

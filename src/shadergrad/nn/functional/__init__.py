@@ -31,7 +31,7 @@ from .padding import *
 from .pooling import *
 from .unpooling import *
 
-# what may be told a tensor to write its result to, `out=`
+# functions that take `out=`
 _WITH_OUT = frozenset((
     "avg_pool2d", "avg_pool3d", "gelu", "hardshrink", "linear", "logsigmoid", "normalize", "softplus", "softshrink",
 ))  # fmt: skip

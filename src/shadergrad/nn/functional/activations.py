@@ -233,7 +233,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 @composed
 def _exponential(x: Tensor, scale: float, alpha: float, slope: float) -> Tensor:
     """scale x above 0, scale alpha (exp(slope x) - 1) below."""
-    below = where(x > 0, 0.0, x)  # exp of what is not chosen must not overflow: 0 * inf is NaN
+    below = where(x > 0, 0.0, x)  # exp must not overflow for elements that are not chosen: 0 * inf is NaN
     return where(x > 0, x if scale == 1 else x * scale, (below * slope).expm1() * (scale * alpha))
 
 
@@ -277,7 +277,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return first * second.sigmoid()
 
 
-# -- with corners: as in PyTorch, the gradient is 0 at the ends of what is clipped
+# -- with corners: as in PyTorch, the gradient is 0 at the bounds of the clipped range
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:

@@ -49,7 +49,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if not any(cuts):
         return _pad_edges(input, pairs, mode)
     edges = [(max(a, 0), max(b, 0)) for a, b in pairs]
-    if mode == "replicate":  # of what may be cut away whole
+    if mode == "replicate":  # for sizes that negative padding may reduce to 0
         return _pad_edges(input, edges, mode).pad(cuts)
     return _pad_edges(input.pad(cuts), edges, mode)
 

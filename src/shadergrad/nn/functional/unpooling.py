@@ -188,7 +188,7 @@ def _fractional(
         check_samples(what, samples, x, rank)
     drawn = rand(batch, channels, rank, dtype=x.dtype, device=x.device) if samples is None else samples[:batch]
     sizes = list(zip(x.shape[2:], kernel, counts, strict=True))
-    along = {size: _positions(drawn, *size) for size in dict.fromkeys(sizes)}  # of axes that are alike, once
+    along = {size: _positions(drawn, *size) for size in dict.fromkeys(sizes)}  # once for equal axes
     places: Any = None  # in the plane, row by row: (batch, channels, *counts, *kernel)
     for a, (n, k, m) in enumerate(sizes):
         shape = [1] * (2 * rank)

@@ -23,7 +23,7 @@ def embedding_bag(
     starts = checked_offsets(offsets, indices.shape[0])[:n].to(sg.int64)
     at = sg.arange(indices.shape[0], device=w.device)
     bag = (at.unsqueeze(1) >= starts.unsqueeze(0)).to(sg.int64).sum(1) - 1 if indices.shape[0] else indices.to(sg.int64)
-    bag = bag.clamp(min=0)  # where the first offset is refused, that is what is told
+    bag = bag.clamp(min=0)  # if the first offset is wrong, that is the error
     kept = (indices != padding) if padding >= 0 else sg.ones(indices.shape, dtype=sg.bool, device=w.device)
     size = sg.zeros(n, dtype=sg.int64, device=w.device).index_add(0, bag, kept.to(sg.int64))
     rows = w[indices]

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Fine-tune a small GPT
 #
-# A transformer of two layers learns the next character from the documentation of Python's own functions, then goes on with another text.
+# A transformer of two layers learns the next character from the documentation of Python's own functions, then continues with another text.
 # Everything happens in this page.
 
 # %%
@@ -107,7 +107,7 @@ train(first, steps)
 print(written("Return "))
 
 # %% [markdown]
-# The same model goes on with the second text, at a smaller rate.
+# The same model continues with the second text, at a smaller rate.
 
 # %%
 for group in optimizer.param_groups:

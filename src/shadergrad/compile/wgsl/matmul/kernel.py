@@ -31,14 +31,14 @@ def render_dot(group: Group, choice: Choice, r: Renderer) -> Rendered:
         products.append(ProductWriter(part, own, r))
     numbers = frozenset(name for w in products for name in held_as_numbers(w.choice))
     for w in products:
-        w.numbers = numbers  # the tiles of all parts lie in the same memory
+        w.numbers = numbers  # the tiles of all parts share workgroup memory
     total = sum(w.workgroups for w in products)
     index = workgroup_index(total, choice)
     tiles: dict[str, Operand] = {}  # the largest of all parts
     body: list[str] = []
     start = 0
     for w in products:
-        r.scopes = [Scope()]  # what is known in one part is not in others
+        r.scopes = [Scope()]  # names of one part are not visible in others
         alone = len(products) == 1
         for operand in _write(w, index if alone else f"number - {start}" if start else "number", alone):
             tiles[operand.name] = max(tiles.get(operand.name, operand), operand, key=lambda o: o.held)

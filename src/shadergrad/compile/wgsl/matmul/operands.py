@@ -35,7 +35,9 @@ class Operand:
     start: str
     index: IndexOf
     transposed = True  # whether neighbouring threads store along k: then rows are padded, against bank conflicts
-    writes_components = True  # a thread has values that lie apart in the tile, beside those of other threads
+    writes_components = (
+        True  # a thread's values are not neighbours in the tile; they alternate with those of other threads
+    )
 
     @property
     def across(self) -> int:

@@ -24,7 +24,7 @@ def write(w: ProductWriter) -> None:
     if w.choice.method == "shuffled":
         _row_by_row(w, vector)
         return
-    if w.choice.moves_sums:  # no driver knows that what is added here is zero
+    if w.choice.moves_sums:  # no driver knows that this added value is zero
         r.line(f"let zero = vec4<{w.element}>({w.element}(wid.z));")
     dealt = t.tm // t.slices if t.distributes_rows else t.tm
     for i in range(dealt):
@@ -45,7 +45,7 @@ def _row_by_row(w: ProductWriter, vector: bool) -> None:
     t, r = w.tile, w.r
     alone = all(behind_reshapes(root) is w.dot for root in w.group.roots)
     quads, some = range(t.tn // LANES), range(AT_ONCE if alone else 1)
-    # what is made of sums stays in the loop
+    # values computed from sums stay in the loop
     r.open(*(f"m_{i}" for i in some), *(f"c_{i}_{j}" for i in some for j in quads))
     for i in some:
         r.line(f"let m_{i} = m0 + row + {i};" if i else "let m_0 = m0 + row;")
