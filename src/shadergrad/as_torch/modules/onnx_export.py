@@ -64,19 +64,15 @@ def export(
     autograd_inlining: bool = True,
     **options: Any,
 ) -> onnx.OnnxProgram | None:
-    """`shadergrad.onnx.export` by PyTorch's arguments; f: a path, or a file that is open for writing bytes.
+    """`shadergrad.onnx.export` with PyTorch's arguments; f: a path, or a file that is open for writing bytes.
 
-    Both exporters of PyTorch, with dynamo and without, give the same here, and without it None. verbose, optimize, do_constant_folding,
-    autograd_inlining and artifacts_dir change nothing that a file computes. An opset below 18 is taken for 18, with a warning, as
-    PyTorch does where it cannot convert.
+    dynamo=True and dynamo=False write the same file; the latter returns None. verbose, optimize, do_constant_folding,
+    autograd_inlining and artifacts_dir do not change what a file computes. An opset below 18 becomes 18, with a warning, as in
+    PyTorch if it cannot convert.
 
-    Raises OnnxError for files for training, without weights, or with operators of the program's own.
+    Raises OnnxError for files for training, files without weights, and custom operators.
     """
-    for name, value in options.items():
-        if name not in REFUSED:
-            raise TypeError(f"export() got an unexpected keyword argument {name!r}")
-        if value:
-            raise onnx.OnnxError(f"[onnx] {name}={value!r} is not supported. Hint: leave it out.")
+    _refuse_options(options)
     is_training = isinstance(model, Module) and model.training
     if training is TrainingMode.TRAINING or (training is TrainingMode.PRESERVE and is_training):
         raise onnx.OnnxError("[onnx] a file is for inference. Hint: leave `training` out; the model stays in its mode.")
@@ -109,8 +105,17 @@ def export(
     return program if dynamo else None
 
 
+def _refuse_options(options: Mapping[str, Any]) -> None:
+    """Raise for unknown options, and for PyTorch's options that this library lacks unless they are off."""
+    for name, value in options.items():
+        if name not in REFUSED:
+            raise TypeError(f"export() got an unexpected keyword argument {name!r}")
+        if value:
+            raise onnx.OnnxError(f"[onnx] {name}={value!r} is not supported. Hint: leave it out.")
+
+
 def names() -> dict[str, Any]:
-    """What stands in torch.onnx."""
+    """The names in torch.onnx."""
     return {
         "export": export,
         "is_in_onnx_export": onnx.is_in_onnx_export,
