@@ -78,7 +78,7 @@ FAULTS = (
     fault("tensor-flags-behind-no-gradient", "tensor/backpropagation.py", "cotangent",
           "note_flag(leaf)  # without it there would be no history", "pass",
           HAND + "a_step_that_asks_for_no_gradient_of_what_requires_none_any_more"),
-    fault("run-an-alias-of-what-is-gone-is-a-constant", "tensor/sharing.py", "SharedTensor._apart",
+    fault("run-an-alias-of-what-is-gone-is-a-constant", "tensor/sharing.py", "SharedTensor._with_own_base",
           "if node.requires_grad or current.trace is not None:\n    return node", "return node",
           "device/test_capture.py::test_an_alias_of_what_is_gone_is_no_constant_of_a_step"),
     fault("run-a-written-view-is-a-constant", "tensor/pending.py", "written",

@@ -56,7 +56,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 def test_cuda_is_the_card_of_the_process_under_each_of_its_names() -> None:
-    assert device_names.given() == "webgpu:1"
+    assert device_names.given_device() == "webgpu:1"
     assert [str(sg.device(name)) for name in ("cuda", "cuda:0", "cuda:1")] == ["webgpu:1", "webgpu", "webgpu:1"]
     assert str(sg.device(1)) == "webgpu:1"  # type: ignore[arg-type]  # PyTorch's numbers are those of GPUs
     assert sg.cuda.device_count() == 2

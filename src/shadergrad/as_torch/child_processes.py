@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from .. import config
-from .device_names import give_device, given
+from .device_names import give_device, given_device
 from .stand_ins import install
 
 CHILDREN = Path(__file__).parent / "children"
@@ -35,7 +35,7 @@ class _Installed(Loader):
 
 def for_child_processes() -> AbstractContextManager[None]:
     """Within, processes of Python's that are started get this library as torch, on the same device."""
-    return config.for_child_processes(str(CHILDREN), given())
+    return config.for_child_processes(str(CHILDREN), given_device())
 
 
 def become_torch(name: str) -> ModuleSpec | None:

@@ -47,6 +47,6 @@ def give_device(wish: str, script: Path | None, by_default: bool = False) -> Non
         _given[:] = [f"{name} default"]
 
 
-def given() -> str:
-    """What `give_device` was told last, for child processes."""
+def given_device() -> str:
+    """The device that `give_device` set last, for child processes."""
     return _given[-1] if _given else "cpu"

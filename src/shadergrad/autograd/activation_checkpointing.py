@@ -95,7 +95,7 @@ def in_turn(function: Callable[..., Tensor], parts: Sequence[tuple[Tensor, ...]]
     gate: Node | None = None
     for part in parts:
         with grad_mode(False):
-            values = [_behind(t.detach(), gate) for t in part]
+            values = [_gated(t.detach(), gate) for t in part]
         leaves = [v.detach().requires_grad_(mode.grad and t.requires_grad) for v, t in zip(values, part, strict=True)]
         with nodes_of() as made:
             result = function(*leaves)
@@ -160,7 +160,7 @@ def _again(
     args, kwargs = arguments
     create_graph = mode.grad
     with grad_mode(True):
-        given = [_behind(t, gate) for t in originals]
+        given = [_gated(t, gate) for t in originals]
         with nodes_of() as made, streams.rewound(gate):
             result = _call(function, args, kwargs, given)
     results = [t for _, t in tensors_in(result)]
@@ -201,7 +201,7 @@ def _gate(tensors: Iterable[Tensor | None]) -> Node | None:
     return gate
 
 
-def _behind(t: Tensor, gate: Node | None) -> Tensor:
+def _gated(t: Tensor, gate: Node | None) -> Tensor:
     """The same value, available only after the gate."""
     node = t._node
     if gate is None or not node.size:
@@ -227,7 +227,7 @@ class Streams:
         """The context of the second run: the generators have the same states as in the first."""
         now = [(g, g.state(), g.stream.at) for g, _ in self.drawn]
         for g, state in reversed(self.drawn):  # of those of one stream the first to draw says where it stood
-            key, counter = (_behind(Tensor._of(n), gate)._node for n in (state.key, state.counter))
+            key, counter = (_gated(Tensor._of(n), gate)._node for n in (state.key, state.counter))
             g.set_back(State(key, counter, state.at))
             g.stream.at = state.at
         try:

@@ -66,7 +66,7 @@ def launch(words: Sequence[str], count: int, restarts: int) -> int:
     except signals.SignalException as error:
         return INTERRUPTED if error.sigval == signal.SIGINT else 128 + int(error.sigval)
     except errors.ChildFailedError as error:
-        return _told(error.failures)
+        return _print_failures(error.failures)
     return 0
 
 
@@ -76,7 +76,7 @@ def record(why: str) -> None:
     handler.record_exception(RuntimeError(why))
 
 
-def _told(failures: dict[int, Any]) -> int:
+def _print_failures(failures: dict[int, Any]) -> int:
     """The exit code, after a line for each process that failed; those that say the same together."""
     codes = {failure.exitcode for failure in failures.values()}
     if codes == {INTERRUPTED}:

@@ -47,10 +47,10 @@ class Composed:
     def logs(self, tops: Node, total: Node) -> Node:
         """The log-sum-exp of each row, (batch, rows, 1); -inf if a row attends to nothing."""
         b = self.b
-        return b.where(b.equal(total, 0.0), -math.inf, b.add(tops, b.elementwise("Log", self._some(total))))
+        return b.where(b.equal(total, 0.0), -math.inf, b.add(tops, b.elementwise("Log", self._nonzero(total))))
 
     def result(self, powers: Node, total: Node) -> Node:
-        used = self.b.div(powers, self._across(self._some(total)))
+        used = self.b.div(powers, self._across(self._nonzero(total)))
         if self.keep_factors is not None:
             used = self.b.mul(used, self.keep_factors)
         return self.b.reshape(self.b.dot(used, self.v), (self.n, self.heads, self.rows, self.d))
@@ -58,7 +58,7 @@ class Composed:
     def gradients(self, g: Node, powers: Node, total: Node) -> tuple[Node, Node, Node]:
         """The gradients of q, k and v."""
         b = self.b
-        g, total = self._flat(g), self._some(total)
+        g, total = self._flat(g), self._nonzero(total)
         to_weights = b.dot(g, b.transpose(self.v))
         used = weights = b.div(powers, self._across(total))
         if self.keep_factors is not None:
@@ -68,7 +68,7 @@ class Composed:
         found = (b.dot(to_scores, self.k), b.dot(b.transpose(to_scores), self.q), b.dot(b.transpose(used), g))
         return tuple(b.reshape(x, of.shape) for x, of in zip(found, self.of, strict=True))  # type: ignore[return-value]
 
-    def _some(self, total: Node) -> Node:
+    def _nonzero(self, total: Node) -> Node:
         """The sums of rows, safe as divisors."""
         return self.b.where(self.b.equal(total, 0.0), 1.0, total)
 

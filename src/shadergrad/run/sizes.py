@@ -106,7 +106,7 @@ class SizesSeen:
         self.dynamic = dynamic
         self._seen: OrderedDict[Any, _Seen] = OrderedDict()
 
-    def says(self, pattern: Any) -> bool:
+    def is_marked_dynamic(self, pattern: Any) -> bool:
         """Whether the user marked axes in calls of this pattern as dynamic."""
         return self.dynamic is True and pattern in self._seen
 

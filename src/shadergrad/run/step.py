@@ -133,7 +133,7 @@ class CompiledStep(Generic[P, R]):
     def _capture(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Replay:
         described = describe_arguments(self._function, args, kwargs)
         pattern = _without_sizes(args, kwargs)
-        is_said = self._sizes.says(pattern) and (self._latest is None or self._latest[0] != key)
+        is_said = self._sizes.is_marked_dynamic(pattern) and (self._latest is None or self._latest[0] != key)
         if self.captures >= self._most_unwarned and not self._has_warned and not is_said:
             self._has_warned = True
             changed = self._what_changed(key, described)

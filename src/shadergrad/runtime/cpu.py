@@ -138,12 +138,12 @@ class CpuProgram(Program):
             start = timing.now()
             self._run_step(primitive, operands, results, arrays)
             seconds = timing.now() - start
-            kernel = self._told(k, results)
+            kernel = self._profiled_kernel(k, results)
             timing.report(timing.Timed(self.device.name, "host", kernel, 1, start, seconds, run, origins[k]))
             for row in gone:
                 arrays[row] = None
 
-    def _told(self, k: int, results: Rows) -> Kernel:
+    def _profiled_kernel(self, k: int, results: Rows) -> Kernel:
         """The kernel of a dispatch for a profile: with the shape of its result."""
         shape = self.plan.buffers[results[0]].shape
         return replace(self.plan.kernels[self.plan.dispatches[k].kernel], shape=" x ".join(map(str, shape)) or "1")

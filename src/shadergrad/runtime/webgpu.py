@@ -203,7 +203,7 @@ class WebGPUDevice(Gpu):
     def adopt(self, memory: np.ndarray, shape: tuple[int, ...], dtype: DType) -> Storage:
         with self.lock, self.translate_errors():
             self.guard()
-            self._let_go()
+            self._destroy_unreachable()
             buffer = Buffer(self.native.create_buffer_at(memory), memory.nbytes)
             self._adopted.add(buffer)
             return Storage(self, memory.nbytes, buffer)
@@ -254,7 +254,7 @@ class WebGPUDevice(Gpu):
     def holds(self, storage: Storage) -> bool:
         return storage.handle.raw is not None
 
-    def _let_go(self) -> None:
+    def _destroy_unreachable(self) -> None:
         """Destroy adopted buffers that nobody can reach any more."""
         dropped = []
         while self._dropped:
@@ -371,7 +371,7 @@ class WebGPUDevice(Gpu):
         """Return the pool's free memory to the driver."""
         with self.lock, self.translate_errors():
             self.guard()
-            self._let_go()
+            self._destroy_unreachable()
             self.memory.trim()
 
     @contextmanager

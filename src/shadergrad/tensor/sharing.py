@@ -86,12 +86,12 @@ class SharedTensor(DescribedTensor):
         """A tensor with a new history of its own, which shares the part of this one's base that `path` selects."""
         shared = self._share()
         base = Base(shared.storage, (*shared.path, *path), node, self, ambiguous)
-        node = base.node = self._apart(base, node)
+        node = base.node = self._with_own_base(base, node)
         result = self._seen_through(base, (), node)
         base.tensor = weakref.ref(result)
         return result
 
-    def _apart(self, base: Base, node: Node) -> Node:
+    def _with_own_base(self, base: Base, node: Node) -> Node:
         """`node`, the value of an alias of this tensor, with the alias's own base as its owner, so that it has an owner after this tensor is
         gone. In a capture, this tensor stays the owner, because it existed before.
         """
@@ -210,7 +210,7 @@ class SharedTensor(DescribedTensor):
         base = self._shared = Base(shared.storage, (*shared.path, *other._path), node, self)
         base.leaf = self._leaf
         self._path = ()
-        self._current = base.node = other._apart(base, node)
+        self._current = base.node = other._with_own_base(base, node)
         self._seen = base.version
         if not base.path and not (current.trace is not None and base.storage.origin <= current.trace.began):
             base.storage.tensor = weakref.ref(self)  # in a capture, a tensor from before stays the storage's tensor

@@ -58,7 +58,7 @@ class SubscriptTensor(NormTensor):
     def __getitem__(self, key: Any) -> Self:
         """By ints, slices with positive steps, None, Ellipsis, sequences, integer and bool tensors (bools are read; those of
         uint8 too, as in PyTorch). A single bool adds an axis of one element or none."""
-        parts = tuple(_beside(self, list(k) if isinstance(k, range | tuple) else k) for k in _parts(key))
+        parts = tuple(_on_device_of(self, list(k) if isinstance(k, range | tuple) else k) for k in _parts(key))
         if current.trace is not None and (choice := choice_of(self, parts)) is not None:
             return self._selected.of(choice)
         if any(isinstance(k, bool | np.bool_) or _is_mask(k) for k in parts):
@@ -241,7 +241,7 @@ def _axes_of(k: Any) -> int:
     raise IndexTypeError(f"tensors used as indices must be of integers or bools, not {k.dtype.name}.{hint}")
 
 
-def _beside(x: TensorBase, key: Any) -> Any:
+def _on_device_of(x: TensorBase, key: Any) -> Any:
     """An index tensor of the cpu device, moved to the device of x; one on another device is refused later. A single integer may have any
     dtype, as in PyTorch, which treats it as an int.
     """
@@ -324,7 +324,7 @@ def _select_several(x: T, selected: list[tuple[int, Any]]) -> T:
 
 
 def _assign(x: Any, key: Any, value: Any) -> None:
-    keys = tuple(_beside(x, _bytes_as_bools(k)) for k in _parts(key))
+    keys = tuple(_on_device_of(x, _bytes_as_bools(k)) for k in _parts(key))
     if isinstance(value, x._selected):
         _put_selected(x, keys, value)
         return

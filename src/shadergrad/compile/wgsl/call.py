@@ -20,7 +20,7 @@ from .statements import Scope
 def render_call(group: Group, choice: Choice, renderer: Renderer) -> Rendered:
     """The kernel of a call, or of several that share a dispatch: each takes a range of workgroups."""
     if group.parts:
-        return _beside(group, renderer, choice)
+        return _shared_dispatch(group, renderer, choice)
     own, body = _bound(group, renderer, choice.parts[0], "")
     head = [f"let wg = {workgroup_index(own.workgroups, choice)};"]
     if own.workgroups > choice.max_workgroups:  # the folded grid has a few more
@@ -77,7 +77,7 @@ def _with_epilogue(group: Group, call: Node, own: CallKernel, r: Renderer, lines
     return r.scopes[0].lines
 
 
-def _beside(group: Group, renderer: Renderer, choice: Choice) -> Rendered:
+def _shared_dispatch(group: Group, renderer: Renderer, choice: Choice) -> Rendered:
     made = [
         _bound(part, renderer, of, str(k)) for k, (part, of) in enumerate(zip(group.parts, choice.parts, strict=True))
     ]
