@@ -334,7 +334,7 @@ class Run:
         if not isinstance(self.trainable.data, DataLoader):
             return self.settings.batch_size
         own = batch[-1].shape[0] if batch[-1].ndim else 1
-        return own * (1 if self.together is None else self.together.size)
+        return own * (1 if self.parallel is None else self.parallel.size)
 
     def _set_rates(self, step: int) -> None:
         """Set the learning rates of a step from the schedule, if there is one."""
