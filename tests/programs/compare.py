@@ -108,17 +108,17 @@ def default_device(device: str) -> Iterator[None]:
 def torchs_device(device: str) -> Iterator[None]:
     """PyTorch's device "webgpu" with one of ours behind it: its tensors that name no device are made there, and nothing runs on the host."""
     import shadergrad.torch
-    from shadergrad.torch import host
+    from shadergrad.torch import host_fallback
 
-    before = host.config
-    host.config = replace(config, torch_fallback="error")
+    before = host_fallback.config
+    host_fallback.config = replace(config, torch_fallback="error")
     shadergrad.torch.use(device)
     try:
         with torch.device("webgpu"):
             yield
     finally:
         shadergrad.torch.use("webgpu")
-        host.config = before
+        host_fallback.config = before
 
 
 def standing_on(how: str, device: str) -> AbstractContextManager[None]:

@@ -16,9 +16,9 @@ def torch_device(device: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """PyTorch, with this device registered; strict: nothing falls to the host."""
     torch = pytest.importorskip("torch")
     import shadergrad.torch
-    from shadergrad.torch import host
+    from shadergrad.torch import host_fallback
 
-    monkeypatch.setattr(host, "config", dataclasses.replace(config.config, torch_fallback="error"))
+    monkeypatch.setattr(host_fallback, "config", dataclasses.replace(config.config, torch_fallback="error"))
     shadergrad.torch.use(device)
     torch.manual_seed(0)
     yield torch

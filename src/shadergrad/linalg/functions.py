@@ -396,7 +396,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     >>> sg.linalg.vander(sg.tensor([1, 2, 3]))
     tensor([[1, 1, 1],
             [1, 2, 4],
-            [1, 3, 9]])
+            [1, 3, 9]], dtype=shadergrad.int64)
     """
     x = x if x.ndim else x.reshape(1)
     if x.dtype.category == 1:

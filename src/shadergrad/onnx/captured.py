@@ -23,6 +23,7 @@ from ..primitives.window import Window
 from ..run.portable import PortableStep
 from ..run.step import node_by_node
 from ..tensor import Tensor
+from ..tensor.bounds import of_any_size
 from .errors import OnnxError
 from .sizes import Dim, Sizes, same
 
@@ -67,7 +68,8 @@ def captured(function: Callable[..., Any], tensors: Sequence[Sequence[Tensor]], 
 
     Raises OnnxError where the model does more than compute, or computes something else in another of the calls.
     """
-    steps = [node_by_node(function, given) for given in tensors]
+    with of_any_size():
+        steps = [node_by_node(function, given) for given in tensors]
     for step in steps:
         _refuse_changes(step.plan)
     first, plan = steps[0], steps[0].plan

@@ -6,7 +6,9 @@ need no check (positions.py), so a program that indexes by them is not interrupt
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from .. import symbolic_sizes
 from ..graph.leaves import Constant, Iota
@@ -16,6 +18,25 @@ from ..primitives.indexing import ArgSort, InRange
 
 Bounds = tuple[int, int]
 DEEPEST = 4  # sums and casts, one within another
+
+
+class _Sizes(threading.local):
+    """vary: whether what is recorded is compared with the same of other sizes."""
+
+    vary = False
+
+
+_sizes = _Sizes()
+
+
+@contextmanager
+def of_any_size() -> Iterator[None]:
+    """Within it no bounds follow from sizes, so that a function records the same operations for all of them."""
+    _sizes.vary, before = True, _sizes.vary
+    try:
+        yield
+    finally:
+        _sizes.vary = before
 
 
 def bounds_of(node: Node) -> Bounds | None:
@@ -39,7 +60,7 @@ def _bounds(node: Node, own: Collection[int] | None, depth: int) -> Bounds | Non
         return primitive.low, primitive.size - 1
     if isinstance(primitive, ArgSort):
         return 0, node.shape[primitive.axis] - 1
-    if symbolic_sizes.follows or node.dtype.category != 1 or depth == DEEPEST:
+    if symbolic_sizes.follows or _sizes.vary or node.dtype.category != 1 or depth == DEEPEST:
         return None
     if isinstance(primitive, Constant):
         return int(primitive.value), int(primitive.value)
