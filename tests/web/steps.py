@@ -76,6 +76,26 @@ def sequences(kind: str, seed: int = 0) -> tuple[Any, list[tuple[np.ndarray, np.
     return step, [(x, (x.mean((1, 2)) > 0).astype(np.int32)) for x in data]
 
 
+def in_halves(dtype: Any, seed: int = 0) -> tuple[Any, list[tuple[np.ndarray, np.ndarray]]]:
+    """(step, batches) of a classifier of the digits under autocast, with a GradScaler of float16."""
+    sg.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimizer = sg.optim.AdamW(model.parameters(), lr=6e-3)
+    scaler = sg.amp.GradScaler("cpu", init_scale=1024.0, enabled=dtype is sg.float16)
+
+    @sg.compile
+    def step(images: sg.Tensor, labels: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        with sg.autocast("cpu", dtype=dtype):
+            loss = F.cross_entropy(model(images), labels)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    return step, digit_batches(20)
+
+
 SMALL = {
     "checkerboard": {
         "batch": 2,

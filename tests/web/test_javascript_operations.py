@@ -18,6 +18,30 @@ FINITE = np.where(np.isfinite(ROWS), ROWS, 4).astype(np.float32)
 INTEGERS = np.array([[70000, -3, 90001], [2, 5, -(2**31)]], np.int32)
 INSIDE = np.array([-1, -0.99999, -0.7, -1e-6, 0, 0.2, 0.9, 0.9999, 1], np.float32)
 REAL = np.array([-3.7, -2, -0.3, 0, 0.1, 1, 2.5, 9, 120, np.inf], np.float32)
+# numbers beside those that are float16: ties, subnormal ones, the largest and what rounds to infinity
+SPECIAL = [
+    0,
+    -0.0,
+    1 / 3,
+    2049,
+    2051,
+    65504,
+    65519,
+    65520,
+    -65520,
+    7e4,
+    3.4e38,
+    1e-8,
+    2.0**-25,
+    3 * 2.0**-25,
+    -(2.0**-24),
+    6.1e-5,
+    np.inf,
+    -np.inf,
+    np.nan,
+]
+DRAW = np.random.default_rng(0)
+HALVES = np.array([*SPECIAL, *(DRAW.standard_normal(200) * 10.0 ** DRAW.integers(-9, 6, 200))], np.float32)
 CASES: dict[str, tuple[Callable[[sg.Tensor], Any], np.ndarray]] = {
     "sort": (lambda x: x.sort(1).values, ROWS),
     "argsort": (lambda x: x.argsort(1, stable=True), ROWS),
@@ -37,6 +61,12 @@ CASES: dict[str, tuple[Callable[[sg.Tensor], Any], np.ndarray]] = {
     "erfinv": (lambda x: x.erfinv(), INSIDE),
     "erfc": (lambda x: sg.special.erfc(x), REAL),
     "lgamma": (lambda x: x.lgamma(), REAL),
+    "float16": (lambda x: x.to(sg.float16).float(), HALVES),
+    "bfloat16": (lambda x: x.to(sg.bfloat16).float(), HALVES),
+    "halves moved": (
+        lambda x: sg.cat([x.to(sg.float16).relu(), x.to(sg.float16).flip(0) * 3]).max(0).values.float(),
+        HALVES[None, ::7] * np.array([[1], [-0.37]], np.float32),
+    ),
 }
 RUN = """async ([names, inputs]) => {
   const found = {};
@@ -71,6 +101,9 @@ def test_operations_in_javascript_give_the_numbers_of_the_cpu_device(visit: Any,
     there = visit(tmp_path).evaluate(RUN, json.loads(json.dumps([list(CASES), inputs])))
     for name, expected in here.items():
         found = np.array([float(x) for x in there[name]])
+        if "float16" in name or "halves" in name:
+            np.testing.assert_array_equal(found.astype(np.float32), expected, err_msg=name)
+            continue
         np.testing.assert_allclose(
             found, expected.astype(np.float64).ravel(), rtol=2e-6, atol=1e-6, equal_nan=True, err_msg=name
         )

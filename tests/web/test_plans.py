@@ -128,7 +128,7 @@ def test_kernels_that_other_plans_share_lie_in_a_file_of_their_own(tmp_path: Pat
 def test_unknown_targets_are_refused(tmp_path: Path) -> None:
     step = sg.compile(lambda x: x + 1)
     wrong: list[tuple[Any, str]] = [
-        (("fast",), "there is no target 'fast'; choose of desktop, subgroups"),
+        (("fast",), "there is no target 'fast'; choose of matrices, desktop, subgroups"),
         ("desktop", "is one name"),
         ({"portable": PORTABLE}, "cannot be called 'portable'"),
         ({"numpy": NUMPY}, "is one of numpy"),
@@ -138,6 +138,69 @@ def test_unknown_targets_are_refused(tmp_path: Path) -> None:
             sg.web.export(step, tmp_path, sg.ones(2), targets=targets)
     sg.web.export(step, tmp_path, sg.ones(2))  # a step that has one plan for all adapters
     assert "plans" not in json.loads((tmp_path / "step.json").read_text())
+
+
+# -- matrix units
+
+MATRIX_FEATURES = ["chromium-experimental-subgroup-matrix", "shader-f16", "subgroups"]
+MATRIX_GPU = {**GPU, "features": MATRIX_FEATURES}
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A step that multiplies halves, for adapters with matrix units and without."""
+    sg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256))
+    optimizer = sg.optim.SGD(model.parameters(), lr=1e-2)
+
+    @sg.compile
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        with sg.autocast("cpu", dtype=sg.float16):
+            loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, y = np.ones((256, 256), np.float32), np.zeros(256, np.int32)
+    return sg.web.export(
+        step, tmp_path_factory.mktemp("half"), sg.tensor(x), sg.tensor(y), targets=("matrices", "desktop")
+    )
+
+
+def test_a_step_with_halves_has_a_plan_for_matrix_units(half: Path) -> None:
+    found = manifests(half)
+    assert [*found] == ["matrices", "desktop"]
+    requires = found["matrices"]["requires"]
+    assert requires["features"] == MATRIX_FEATURES
+    assert requires["subgroups"] == [32, 32]
+    assert not requires["software"]
+    plan, own = sources_of(half, found["matrices"])
+    assert sum("subgroupMatrixMultiplyAccumulate" in text for text in own) >= 3, "forward, and the gradients"
+    refused = FrontEnd().refused([k.source for k in plan.kernels])
+    assert not refused, refused[0]
+
+
+def test_a_step_without_halves_has_none(folder: Path, tmp_path: Path) -> None:
+    step, _, batches = classifier()
+    sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]), targets=("matrices", "desktop"))
+    assert [*manifests(tmp_path)] == ["desktop"]
+
+
+def test_a_page_uses_matrix_units_where_its_gpu_has_them_and_compiles_the_kernels(half: Path) -> None:
+    unknown = next(text for text in sources_of(half, manifests(half)["matrices"])[1] if "subgroupMatrixLoad" in text)
+    wide = {**MATRIX_GPU, "info": {**MATRIX_GPU["info"], "subgroupMaxSize": 64}}
+    cases = {
+        "matrices": {"adapter": MATRIX_GPU},
+        "desktop: no feature": {"adapter": GPU},
+        "desktop: wider subgroups": {"adapter": wide},
+    }
+    for name, found in outcomes(half, cases).items():
+        assert found.get("plan") == name.partition(":")[0], (name, found)
+        ((_, _, features),) = found["asked"]
+        assert features == (MATRIX_FEATURES if name == "matrices" else []), name
+    refused = outcomes(half, {"": {"adapter": MATRIX_GPU, "uncompiled": unknown}})[""]
+    assert (refused["plan"], [r["plan"] for r in refused["refused"]]) == ("desktop", ["matrices"]), refused
 
 
 # -- which one a page takes

@@ -14,7 +14,7 @@ import shadergrad as sg
 from shadergrad.data import load_digits
 from shadergrad.web.join import joined
 
-from .steps import BATCH, digit_batches, digits, sequences
+from .steps import BATCH, digit_batches, digits, in_halves, sequences
 
 RUN = """async ({batches, ...options}) => {
   const {Program} = await import(new URL('runtime.js', location.href));
@@ -89,6 +89,31 @@ def test_digits_train_as_in_python_and_the_state_goes_both_ways(visit: Any, tmp_
         {"file": list(state.read_bytes()), "batches": as_lists(batches[:20])},
     )
     assert np.abs(np.subtract(there, trained(other, batches[:20]))).max() < 1e-4
+
+
+HALVES = """async (batches) => {
+  const {Program} = await import(new URL('runtime.js', location.href));
+  const step = await Program.load('step.json');
+  const {readTensors} = await import(new URL('runtime.js', location.href));
+  const {load} = await import(new URL('step.cpu.js', location.href));
+  const plain = load(readTensors(await (await fetch('state.safetensors')).arrayBuffer()));
+  const found = [];
+  for (const [images, labels] of batches) found.push([(await step.run({images, labels})).result, plain.run({images, labels}).result]);
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("dtype", [sg.float16, sg.bfloat16])
+def test_half_precision_trains_as_in_python_on_the_gpu_and_in_plain_javascript(
+    visit: Any, tmp_path: Path, dtype: Any
+) -> None:
+    step, batches = in_halves(dtype)
+    sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]), targets=())
+    there = visit(tmp_path).evaluate(HALVES, [[x.ravel().tolist(), y.tolist()] for x, y in batches])
+    here = [step(sg.tensor(x), sg.tensor(y)).item() for x, y in batches]
+    assert here[-1] < 0.85 * here[0]
+    for way in np.transpose(there):
+        assert np.abs(way - here).max() < 5e-3
 
 
 @pytest.mark.slow

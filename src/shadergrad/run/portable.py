@@ -56,9 +56,9 @@ class PortableStep:
             for _, tensor in (*module.named_parameters(), *module.named_buffers())
         }
         for spec in self.plan.buffers if on_gpu else ():
-            if spec.dtype.is_half:
+            if spec.dtype.is_half and spec.role != "temporary":
                 raise DTypeError(
-                    f"[portable] {spec.role} {spec.name} is {spec.dtype.name}, which pages do not run yet. Hint: .float(), and no autocast."
+                    f"[portable] {spec.role} {spec.name} is {spec.dtype.name}, which pages neither read nor write yet. Hint: .float(), and autocast."
                 )
             if spec.dtype.wgsl is None:
                 raise DTypeError(

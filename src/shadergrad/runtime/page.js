@@ -7,16 +7,17 @@ globalThis.shadergradPage ??= {
     if (!adapter) return null;
     const limits = {};
     for (const name in adapter.limits) limits[name] = adapter.limits[name];
-    const { vendor, architecture, device, description, isFallbackAdapter } = adapter.info ?? {};
-    return { limits, features: [...adapter.features], vendor, architecture, device, description,
+    const { vendor, architecture, device, description, isFallbackAdapter, subgroupMinSize, subgroupMaxSize, subgroupMatrixConfigs } = adapter.info ?? {};
+    const matrices = [...(subgroupMatrixConfigs ?? [])].map(({ M, N, K, componentType, resultComponentType }) => [M, N, K, componentType, resultComponentType]);
+    return { limits, features: [...adapter.features], vendor, architecture, device, description, subgroupMinSize, subgroupMaxSize, matrices,
       fallback: !!(isFallbackAdapter ?? adapter.isFallbackAdapter) };
   },
 
-  /** A device with these limits. An adapter gives one device, so this asks for it anew. */
-  async open(requiredLimits) {
+  /** A device with these limits and features. An adapter gives one device, so this asks for it anew. */
+  async open(requiredLimits, requiredFeatures) {
     const adapter = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
     if (!adapter) throw new Error("the browser shows no adapter any more");
-    return adapter.requestDevice({ requiredLimits });
+    return adapter.requestDevice({ requiredLimits, requiredFeatures });
   },
 
   /** The calls of one device. onerror(message, is out of memory), onlost(message): what is heard between them. */

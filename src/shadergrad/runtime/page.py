@@ -14,6 +14,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from pyodide.ffi import JsException, create_proxy, to_js  # type: ignore[import-
 
 from ..errors import DeviceError
 from ..system.browser import CANNOT_WAIT, can_wait, wait_for
+from ..target import Matrices
 from .interface import (
     MOST_OPERATIONS,
     MOST_PER_SUBMISSION,
@@ -45,6 +47,7 @@ PACKAGE = "pyodide"
 LARGE = 1 << 22  # bytes of a buffer from which on Python waits for an out-of-memory error
 BINDINGS = {"read": "read-only-storage", "read_write": "storage", "uniform": "uniform"}
 PHONE = re.compile("android|iphone|mobile", re.IGNORECASE)
+MATRIX_FEATURES = ["shader-f16", "subgroups", "chromium-experimental-subgroup-matrix"]
 MAP_MODE = {False: 1, True: 2}  # GPUMapMode, for reading and writing
 REQUEST = (
     "  Hint: `await sg.devices.request_async()` asks for the GPU, once, before it is used; then `await loss.item_async()` reads a value "
@@ -81,9 +84,13 @@ def _found(told: Any) -> list[Found]:
         "device_id": 0,
         "adapter_type": "CPU" if told.fallback or any(word in names for word in SOFTWARE_NAMES) else "unknown",
         "backend_type": "WebGPU",
+        "stackgroup_min_size": int(told.subgroupMinSize or 0),
+        "stackgroup_max_size": int(told.subgroupMaxSize or 0),
         "is_phone": PHONE.search(getattr(js.navigator, "userAgent", None) or "") is not None,
     }
-    return [Found(info, limits, frozenset(told.features.to_py()))]
+    features = frozenset(told.features.to_py())
+    matrices = tuple(Matrices(int(m), int(n), int(k), *kinds) for m, n, k, *kinds in told.matrices.to_py())
+    return [Found(info, limits, features, matrices if features >= {*MATRIX_FEATURES} else ())]
 
 
 async def request(wish: Wish) -> None:
@@ -92,14 +99,16 @@ async def request(wish: Wish) -> None:
         return
     found = requested["adapter"] = _found(await calls.adapter())
     if found:
-        requested["device"] = await calls.open(_limits(found[0], wish))
+        wish = replace(wish, uses_matrices=bool(found[0].matrices))
+        requested["device"] = await calls.open(*_asked(found[0], wish))
 
 
-def _limits(found: Found, wish: Wish) -> Any:
-    """The adapter's limits that are relevant for kernels, lowered if requested."""
+def _asked(found: Found, wish: Wish) -> tuple[Any, Any]:
+    """The adapter's limits that are relevant for kernels, lowered if requested, and the features that they use."""
     hyphens = {name: re.sub("[A-Z]", lambda m: "-" + m[0].lower(), name) for name in PORTABLE_LIMITS}
     granted = {name: found.limits[key] for name, key in hyphens.items() if key in found.limits}
-    return _object({name: min(value, wish.limits.get(name, value)) for name, value in granted.items()})
+    limits = {name: min(value, wish.limits.get(name, value)) for name, value in granted.items()}
+    return _object(limits), to_js(MATRIX_FEATURES if wish.uses_matrices else [])
 
 
 def _object(values: dict[str, Any]) -> Any:
@@ -144,7 +153,7 @@ class PageDevice:
 
     def __init__(self, found: Found, wish: Wish) -> None:
         self.events = events = Events()
-        self.raw = requested.pop("device", None) or _awaited(calls.open(_limits(found, wish)))
+        self.raw = requested.pop("device", None) or _awaited(calls.open(*_asked(found, wish)))
 
         def on_error(message: str, exhausted: bool) -> None:
             events.errors.append((message, exhausted))

@@ -35,7 +35,7 @@ from ..errors import DeviceError, DeviceLostError
 from ..graph.node import Node
 from ..plan import Kernel, Plan, fault_error, format_bytes, round_up
 from ..system import interrupts
-from ..system.browser import IN_BROWSER, new_lock
+from ..system.browser import IN_BROWSER, can_wait, new_lock
 from .adapters import AdapterInfo, choose_adapter, find_again, portable_overrides
 from .compiling import MOST_COMPILERS, Compiler, compilers
 from .device import LARGE, Begun, Filling, Prepared, Program, Storage, register_device
@@ -116,9 +116,8 @@ class WebGPUDevice(Gpu):
         self._dropped: deque[Buffer] = deque()
         self.preparing: list[Bundle] | None = None  # temporaries of runs that are being prepared
         _opened.add(self)
-        measures = (
-            self.adapter.type != "software" and not IN_BROWSER
-        )  # a page may not be able to wait for a result here
+        # a page may not be able to wait for a result here, and needs it for matrix units alone
+        measures = self.adapter.type != "software" and (not IN_BROWSER or (bool(self.target.matrices) and can_wait()))
         if self.target.traits.unrolls and measures:
             self.target = replace(self.target, converts_halves=converts_as_ieee(self))
 

@@ -22,7 +22,7 @@ import numpy as np
 import shadergrad as sg
 from shadergrad.system.safe_tensors import save
 
-from ..plan import Label
+from ..plan import Label, Plan
 from ..run.portable import PortableStep
 from ..target import Target
 from . import plans, wasm_step
@@ -73,7 +73,8 @@ def export(
     settings: JSON data for it. address: where the folder will lie on the web: links to the page show its picture only by a full address.
     targets: the adapters that have plans of their own beside the portable one, which runs on all: names of `sg.web.TARGETS`, or
     targets by names of yours, the best first. A page takes the first that its adapter allows, and fetches no other. By default
-    ("desktop",): GPUs of desktops, with more storage buffers and workgroup memory, and unrolled loops. "subgroups" is for software
+    ("matrices", "desktop"): GPUs of desktops, with more storage buffers and workgroup memory, and unrolled loops; "matrices" also uses
+    their matrix units, in steps with float16, where a browser grants them. "subgroups" is for software
     adapters with subgroups of eight or more. Each plan takes about half the time of an export without any, which is `targets=()`; one that is like
     those before it is not written.
     Returns the folder. Export overwrites an existing folder file by file.
@@ -142,7 +143,7 @@ def _programs(
     """Compile the step and further programs for every target, with one name for each array that they share."""
     function, args, kwargs = step
     portable = {"step": function.portable(*args, **kwargs)}
-    others = {"step": {k: function.planned_for(target, *args, **kwargs).plan for k, target in targets.items()}}
+    others = {"step": _planned(function, portable["step"].plan, targets, args, kwargs)}
     node_by_node = {"step": function.node_by_node(*args, **kwargs)}
     for name, (function, *given) in further.items():
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in (*portable, "page"):
@@ -150,7 +151,7 @@ def _programs(
                 f"[export] a program cannot be called {name!r}: give a name of small letters, another for each."
             )
         portable[name] = function.portable(*given)
-        others[name] = {k: function.planned_for(target, *given).plan for k, target in targets.items()}
+        others[name] = _planned(function, portable[name].plan, targets, given, {})
         node_by_node[name] = function.node_by_node(*given)
     compiled = {name: part.plan for name, part in portable.items()}  # before shared arrays are renamed
     known: dict[int, Any] = {}
@@ -165,6 +166,18 @@ def _programs(
         for name, part in portable.items()
     }
     return _Programs(portable, with_plans, node_by_node, state)
+
+
+def _planned(
+    function: sg.CompiledStep,
+    portable: Plan,
+    targets: Mapping[str, Target],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> dict[str, Plan]:
+    """The plans of a program for the targets that it can use, by their names."""
+    used = {name: target for name, target in targets.items() if plans.takes(target, portable)}
+    return {name: function.planned_for(target, *args, **kwargs).plan for name, target in used.items()}
 
 
 def _write_for_cpu(site: Path, name: str, javascript: str | None, wasm: WasmStep | None) -> None:

@@ -23,7 +23,7 @@ from ..primitives.attention_tiles import keep_threshold, place_of_result
 from ..run.portable import PortableStep
 from .errors import WebError
 from .javascript_order import argsort, indices, loops, running_sum, scatter_reduce
-from .javascript_tables import ARRAYS, BINARY, HELPERS, OTHERWISE, OVER_ROWS, REDUCE, SCORES, UNARY
+from .javascript_tables import ARRAYS, BINARY, HELPERS, OTHERWISE, OVER_ROWS, REDUCE, ROUNDED, SCORES, UNARY
 from .javascript_view import View, collapsed, contiguous
 
 MOST_UNROLLED = 16  # places of a window
@@ -114,7 +114,10 @@ class Writer:
             elif key in places:
                 carried.append([self.outside_inputs(view, places).memory, places[key]])
         functions = "\n".join(f"const {name} = {text};" for text, name in self.functions.items())
-        helpers = "\n".join(text for name, text in HELPERS.items() if f"{name}(" in functions)
+        helpers = ""
+        for name, text in HELPERS.items():  # those that others call come last
+            if f"{name}(" in helpers + functions:
+                helpers = f"{text}\n{helpers}"
         preambles = "\n".join(self.preambles)
         return f"""{helpers}
 {preambles}
@@ -177,9 +180,14 @@ const RESULTS = {json.dumps(results)};"""
             self.views[row] = getattr(self, f"_{name.lower()}")(views[0], shape, parameters)
             return
         out = self.array(row)
+        dtype = self.rows[row].dtype.name
+        half = ROUNDED.get(dtype)
+        reads_bits = name == "Bitcast" and self.rows[read[0]].dtype.is_half
+        if reads_bits or (half is not None and name not in OF_HALVES):
+            raise WebError(f"{name} of {dtype} cannot be written in JavaScript yet.")
         if name in UNARY or name in BINARY:
-            dtype = self.rows[row].dtype.name
-            self.loop(out, views, OTHERWISE.get((name, dtype), (UNARY | BINARY)[name]))
+            expression = OTHERWISE.get((name, dtype), (UNARY | BINARY)[name])
+            self.loop(out, views, expression if half is None else half % expression)
         elif name in REDUCE:
             first, sum_ = REDUCE[name]
             sum_ = OTHERWISE.get((name, self.rows[row].dtype.name), sum_)
@@ -191,6 +199,8 @@ const RESULTS = {json.dumps(results)};"""
             if name == "ScatterReduce":
                 parameters["dtype"] = self.rows[row].dtype.name
             getattr(self, f"_{name.lower()}")(out, *views, **parameters)
+            if half is not None and "value" in parameters:
+                self.loop(out, [out], half % "a")
 
     def _reshape(self, view: View, shape: tuple[int, ...], _: Any) -> View:
         if [n for n in view.shape if n != 1] == [n for n in shape if n != 1]:  # axes of one come and go
@@ -470,6 +480,8 @@ OPERATION = "OperationCall"  # of extend.py
 VIEWS = frozenset({"Reshape", "Expand", "Permute", "InRange", "Slice", "Flip", "Window"})
 MADE = {"Constant", "Iota", "Where", "Gather", "ScatterAdd", "Cat", "Pad", "Fold", "Conv", "Dot", "Bitcast", "Threefry"}
 MADE |= {"Attention", "AttentionGradient", "ArgSort", "RunningSum", "ScatterReduce", OPERATION}
+# what may give halves: elementwise operations, which are rounded, and moves
+OF_HALVES = UNARY.keys() | BINARY.keys() | {"Constant", "Where", "Cat", "Pad", "Gather", "ReduceMax", "ReduceMin"}
 KNOWN = VIEWS | UNARY.keys() | BINARY.keys() | REDUCE.keys() | MADE
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 ARRAYS = {
     "float32": "Float32Array",
+    "float16": "Float32Array",  # of rounded numbers
+    "bfloat16": "Float32Array",
     "uint32": "Uint32Array",
     "bool": "Uint8Array",
     "uint8": "Uint8Array",
@@ -11,6 +13,7 @@ ARRAYS = {
     "uint16": "Uint16Array",
     "int16": "Int16Array",
 }  # others: Int32
+ROUNDED = {"float16": "asFloat16(%s)", "bfloat16": "asBfloat16(%s)"}
 UNARY = {
     "Neg": "-a", "Exp": "Math.exp(a)", "Log": "Math.log(a)", "Expm1": "Math.expm1(a)", "Log1p": "Math.log1p(a)",
     "Exp2": "2 ** a", "Log2": "Math.log2(a)", "Log10": "Math.log10(a)",
@@ -42,6 +45,20 @@ REDUCE = {
 
 HELPERS = {  # what JavaScript has no function for. erf: Abramowitz and Stegun 7.1.26, to 1.5e-7. erfc: Numerical Recipes, 6.2, to 1.2e-7
     # of its size. erfinv: M. Giles, "Approximating the erfinv function", 2010. lgamma: Lanczos, g = 7
+    "asFloat16": """function asFloat16(x) {
+  const y = rounded(x, 11, 113);
+  return Math.abs(y) > 65504 ? y * Infinity : y;
+}""",
+    "asBfloat16": """function asBfloat16(x) {
+  return rounded(x, 8, 1);
+}""",
+    "rounded": """const WIDE = new Float32Array(1), BITS = new Uint32Array(WIDE.buffer);
+/** To so many bits, ties to even, with an exponent (as float32 stores it) of at least that: a sum with a large number rounds there. */
+function rounded(x, bits, least) {
+  WIDE[0] = x;
+  const large = 1.5 * 2 ** (Math.max((BITS[0] >>> 23) & 255, least) - 127 + 53 - bits);
+  return WIDE[0] + large - large || x * 0;
+}""",
     "erf": """function erf(x) {
   const t = 1 / (1 + 0.3275911 * Math.abs(x));
   const sum = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));

@@ -18,21 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from ..compile.tuning import digest_for
+from ..dtypes import float16
 from ..plan import Label, Plan
 from ..run.portable import PortableStep
-from ..target import PORTABLE, ROWS, Target
+from ..target import PORTABLE, ROWS, Matrices, Target
 from .errors import WebError
 
 FOLDER = "plans"
 FORMAT = 1  # of the files there
+# what Chromium grants on the GPUs of desktops
+_DESKTOP = Target("wgsl", max_storage_buffers=10, max_workgroup_storage=32768, traits=ROWS["desktop"])
 # The best first. Pages take the first plan whose requirements their adapter meets.
 TARGETS: Mapping[str, Target] = {
-    # what Chromium grants on the GPUs of desktops
-    "desktop": Target("wgsl", max_storage_buffers=10, max_workgroup_storage=32768, traits=ROWS["desktop"]),
+    # the matrix units of NVIDIA's GPUs, for steps with float16; units of other shapes refuse its kernels, and the next plan runs
+    "matrices": replace(_DESKTOP, f16=True, subgroups=(32, 32), matrices=(Matrices(16, 16, 16, "f16", "f32"),)),
+    "desktop": _DESKTOP,
     # eight threads of a workgroup are one subgroup (compile/tiles.py, SHARED_BY)
     "subgroups": Target("wgsl", traits=ROWS["software page"], subgroups=(8, 128)),
 }
-DEFAULT = ("desktop",)
+DEFAULT = ("matrices", "desktop")
 # WebGPU's names of the features that shaders enable: https://www.w3.org/TR/WGSL/#extension-names
 _FEATURES = {
     "f16": "shader-f16",
@@ -75,6 +79,11 @@ def _with_tiles(target: Target) -> Target:
     """The target with the tiles that ship with the library for similar adapters."""
     table = target.traits.table
     return replace(target, measured=digest_for("page", "", table)) if table and not target.measured else target
+
+
+def takes(target: Target, portable: Plan) -> bool:
+    """Whether a plan for a target is compiled: one with matrix units only of a program with float16."""
+    return not target.matrices or any(spec.dtype is float16 for spec in portable.buffers)
 
 
 def like(name: str, plan: Plan, portable: Plan, labels: Plan) -> Plan:
