@@ -67,6 +67,7 @@ MADE_BY_RULES = {  # in no user's graph; test_calls.py has them, and this file t
     "JoinShares",
     "ToPoints",
     "FromPoints",
+    "NonFinite",  # test_finite_tests.py
     # on matrix units: test_matrix_units.py
     "ChannelsLast",
     "UnitsAttention",
