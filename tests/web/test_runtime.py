@@ -103,7 +103,7 @@ HALVES = """async (batches) => {
 }"""
 
 
-@pytest.mark.parametrize("dtype", [sg.float16, sg.bfloat16])
+@pytest.mark.parametrize("dtype", [sg.float16, pytest.param(sg.bfloat16, marks=pytest.mark.slow)])
 def test_half_precision_trains_as_in_python_on_the_gpu_and_in_plain_javascript(
     visit: Any, tmp_path: Path, dtype: Any
 ) -> None:

@@ -74,7 +74,7 @@ def backward(
             outer, mode.visiting = mode.visiting, needed
             try:
                 if any(node.hooks is not None for node in order):
-                    found = _heard(
+                    found = _by_rules_with_hooks(
                         order, roots, cotangents, earlier, wanted, needed, ends, not through, leaf_of, on_complete
                     )
                 else:
@@ -131,7 +131,7 @@ def _by_rules(
     return found
 
 
-def _heard(
+def _by_rules_with_hooks(
     order: list[Node],
     roots: Sequence[Node],
     cotangents: Sequence[Node],
@@ -143,7 +143,7 @@ def _heard(
     leaf_of: Callable[[Node], Any],
     on_complete: Callable[[Node, Node], None] | None,
 ) -> dict[int, tuple[Node, Node]]:
-    """As `_by_rules`, in PyTorch's order and with the calls of hooks. is_part: whether another pass continues from the ends."""
+    """As `_by_rules`, but in PyTorch's order, and with calls of hooks. is_part: whether another pass continues from the ends."""
     found: dict[int, tuple[Node, Node]] = {}
     walk = Completion(order, needed, lambda n: () if id(n) in ends else _tape_inputs(n), leaf_of)
     for root, g in zip(roots, cotangents, strict=True):

@@ -163,5 +163,5 @@ for _name in REFLECTED:
     setattr(Selected, f"__r{_name}__", _reflected(_name))
 for _name in AUGMENTED:
     setattr(Selected, f"__i{_name}__", _in_place(_name))
-Selected.__hash__ = object.__hash__  # type: ignore[method-assign]
+
 SubscriptTensor._selected = Selected

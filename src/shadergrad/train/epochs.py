@@ -74,9 +74,10 @@ def loader(trainable: Trainable, settings: Settings, position: Position, last: i
 
 def _set_epoch(loader: DataLoader, epoch: int) -> None:
     """Tell the samplers that have an order for each epoch (DistributedSampler) which one it is."""
-    for sampler in (loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None)):
+    samplers: tuple[Any, ...] = (loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None))
+    for sampler in samplers:
         if hasattr(sampler, "set_epoch"):
-            sampler.set_epoch(epoch)  # type: ignore[union-attr]
+            sampler.set_epoch(epoch)
 
 
 def _uploaded(batches: Iterable[Any], device: str) -> Iterator[tuple[Any, ...]]:
