@@ -171,7 +171,8 @@ class MapChoice:
 
 @dataclass(frozen=True)
 class RowChoice:
-    """rows: per workgroup. width: threads per row. lanes: elements per load. unrolled: whether the loop along a row is unrolled, so
+    """rows: per workgroup. width: threads per row. lanes: elements per load along a row. columns: neighbouring rows that a thread processes
+    at once, 1 or 4: rows that are columns in memory, so that a load covers one element of each. rows counts such quads. unrolled: whether the loop along a row is unrolled, so
     that values stay in registers from one loop to the next. alone: whether one thread processes a row, in loops that are not unrolled.
     one_stage: whether the threads' results are combined between one pair of barriers.
     """
@@ -179,6 +180,7 @@ class RowChoice:
     rows: int
     width: int
     lanes: int
+    columns: int
     unrolled: bool
     alone: bool
     one_stage: bool
@@ -190,7 +192,8 @@ class RowChoice:
     def __str__(self) -> str:
         marks = {"unrolled": self.unrolled, "loops kept": self.alone, "joined at once": self.one_stage}
         threads = "a thread" if self.width == 1 else f"{self.width} threads"
-        head = f"{threads} a row, {self.rows} a workgroup, loads of {self.lanes}"
+        each = "a row" if self.columns == 1 else f"{self.columns} columns"
+        head = f"{threads} {each}, {self.rows} a workgroup, loads of {self.lanes * self.columns}"
         return ", ".join([head, *(mark for mark, holds in marks.items() if holds)])
 
 

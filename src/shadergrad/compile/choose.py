@@ -107,6 +107,7 @@ A_THREAD = 16  # elements of a row that a thread keeps in registers, if there ar
 ROUNDS = 4  # iterations that are unrolled
 FEW_ROUNDS = 256  # iterations of a thread along a row that are certainly allowed
 A_ROUND = 1.1  # loop iterations per element of a row, including those over blocks (wgsl/row.py)
+MANY_COLUMNS = 1 << 14  # short columns from which on a thread reduces four; with fewer, cores would be idle
 FEW = 16  # threads per row whose results are combined in one stage, if workgroup memory is slow
 
 
@@ -182,11 +183,13 @@ def _rows(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[R
 def _row(group: Group, target: Target, is_buffer: IsBuffer) -> RowChoice:
     rows, width = _rows_and_width(group, target)
     lanes = LANES if _reads_row_by_quads(group, is_buffer) else 1
+    columns = LANES if width == 1 and _reads_columns_by_quads(group, target, is_buffer) else 1
     steps = group.inner // lanes
     return RowChoice(
         rows,
         width,
         lanes,
+        columns,
         unrolled=-(-hint(steps) // width) <= ROUNDS and not varies(steps),
         alone=target.traits.slow_loads and width == 1,
         one_stage=target.traits.zeroes_slowly and width <= FEW,
@@ -205,6 +208,26 @@ def _reads_row_by_quads(group: Group, is_buffer: IsBuffer) -> bool:
         if root.size != group.outer:
             position = row_position(root, group.outer, group.inner).substitute({"r": element})
             recorder.pull_flat(root, position)
+    return _are_quads(recorder)
+
+
+def _reads_columns_by_quads(group: Group, target: Target, is_buffer: IsBuffer) -> bool:
+    """Whether a thread that reduces whole columns should reduce four neighbours: loads and stores of elements are then vec4s."""
+    if group.trailing or target.traits.slow_loads or not divides(LANES, group.outer):
+        return False
+    if hint(group.outer) < MANY_COLUMNS or any(root.size != group.outer for root in group.roots):
+        return False
+    recorder = row_recorder(group, is_buffer)
+    o, element = variable("o", group.outer // LANES) * LANES + lane_variable(), variable("r", group.inner)
+    for node in group.reduces:
+        recorder.pull(node.inputs[0], reduce_index(node, o, element))
+    for root in group.roots:
+        recorder.pull_flat(root, o)
+    return _are_quads(recorder)
+
+
+def _are_quads(recorder: Recorder) -> bool:
+    """Whether all reads that depend on the lane are aligned vec4 loads, and there is one."""
     splits = [flat.split(LANE) for flat in recorder.places]
     if not any(s is not None and s[1] == 1 for s in splits):
         return False

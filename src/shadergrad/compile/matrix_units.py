@@ -35,7 +35,7 @@ ALONE = 1.4  # relative time of a workgroup that has a core to itself, if two fi
 
 class Candidate(NamedTuple):
     """A tile of bm x bn results in steps of bk, by down x across subgroups. relative: time of a multiplication. at_a_time: workgroups
-    of a core. ahead: see Units. Measured on an H100 (2026-11-28, benchmarks/units.py)."""
+    that keep a core busy. ahead: see Units. Measured on an H100 and an H200 (2026-11-30, benchmarks/units.py)."""
 
     bm: int
     bn: int
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
 TILES = (
     Candidate(128, 256, 32, 2, 4, 1.0, 1, ahead=1),
     Candidate(256, 128, 32, 4, 2, 1.02, 1, ahead=1),
-    Candidate(128, 128, 64, 2, 4, 1.1, 2, ahead=1),
+    Candidate(128, 128, 64, 2, 4, 1.05, 1, ahead=1),
     Candidate(128, 128, 64, 2, 2, 1.11, 2),
     Candidate(128, 128, 32, 2, 2, 1.5, 2),
     Candidate(128, 64, 32, 2, 2, 1.37, 2),
@@ -60,7 +60,8 @@ TILES = (
 )
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 STEP = 64  # the granularity of split-K parts
-RATE = 0.96e12  # multiply-adds per second of a core, with the first tile
+RATE = 1.1e12  # multiply-adds per second of a core, with the first tile
+ENDS = 2e-10  # seconds per result of a workgroup before its first multiplication and after its last
 SUBGROUPS = 4  # per workgroup, if it may share a dispatch with others
 
 
@@ -188,7 +189,7 @@ def _best(
                 choice.tile.threads <= target.max_workgroup_invocations
                 and sum(_bytes(choice)) <= target.max_workgroup_storage
             ):
-                found.append((_relative_time(tile, product, target), choice))
+                found.append((_seconds(tile, product, target), choice))
                 break
     return min(found, key=lambda pair: pair[0], default=(0, None))[1]
 
@@ -212,14 +213,15 @@ def _with_tile(
     )
 
 
-def _relative_time(tile: Candidate, product: Product, target: Target) -> float:
+def _seconds(tile: Candidate, product: Product, target: Target) -> float:
     """The time of the busiest core: whole rounds of concurrent workgroups, and the rest."""
     workgroups = product.batches * product.parts * -(-product.m // tile.bm) * -(-product.n // tile.bn)
     cores = target.traits.costs.cores
     rounds, rest = divmod(workgroups, tile.at_a_time * cores)
     last = -(-rest // cores)
     most = rounds * tile.at_a_time + (ALONE if last == 1 and tile.at_a_time > 1 else last)
-    return most * tile.bm * tile.bn * tile.relative * (-(-product.chunk // tile.bk) * tile.bk)
+    contraction = -(-product.chunk // tile.bk) * tile.bk
+    return most * tile.bm * tile.bn * (tile.relative * contraction / RATE + ENDS)
 
 
 def chunk_of(product: Product, target: Target) -> int:
@@ -230,7 +232,7 @@ def chunk_of(product: Product, target: Target) -> int:
         chunk = -(-product.k // (parts * STEP)) * STEP if parts > 1 else product.k
         cut = replace(product, chunk=chunk, parts=-(-product.k // chunk))
         joining = seconds_of_parts(product.batches * product.m * product.n, cut.parts, target.traits.costs)
-        return min(_relative_time(t, cut, target) for t in tiles) / RATE + (joining if cut.parts > 1 else 0), chunk
+        return min(_seconds(t, cut, target) for t in tiles) + (joining if cut.parts > 1 else 0), chunk
 
     return min(map(seconds, PARTS))[1] if tiles else product.k
 

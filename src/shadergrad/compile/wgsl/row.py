@@ -31,7 +31,7 @@ def render_row(group: Group, choice: Choice, r: Renderer) -> Rendered:
     parts = group.parts or [group]
     own = [part for part in choice.parts if isinstance(part, RowChoice)]
     threads = own[0].threads
-    counts = [-(-part.outer // of.rows) for part, of in zip(parts, own, strict=True)]
+    counts = [-(-part.outer // (of.columns * of.rows)) for part, of in zip(parts, own, strict=True)]
     total = sum(counts)
     index = workgroup_index(total, choice)
     partials: dict[str, str] = {}
@@ -70,7 +70,11 @@ class RowKernel:
         self.group, self.r, self.partials = group, r, partials
         self.rows, self.width, self.lanes = choice.rows, choice.width, choice.lanes
         self.alone, self.one_stage, self.unrolled = choice.alone, choice.one_stage, choice.unrolled
-        self.o = variable("o", group.outer)
+        self.columns, self.outer = choice.columns, group.outer // choice.columns
+        self.vector = self.lanes > 1 or self.columns > 1
+        self.o = variable("o", self.outer)
+        if self.columns > 1:
+            self.o = self.o * self.columns + lane_variable()
         self.steps = group.inner // self.lanes
         self.rounds = -(-hint(self.steps) // self.width)
         self.results: dict[int, str] = {}
@@ -85,8 +89,8 @@ class RowKernel:
             place = "min(i32(lid), 0)"  # no driver knows that it is 0: loops are not written out, and compile in a ninth of the time
         r.line(f"let row = {index} * {rows} + {of_thread};")
         r.line(f"let place = {place};")
-        if group.outer > 1:
-            r.line(f"let o = min(row, {group.outer - 1});")
+        if self.outer > 1:
+            r.line(f"let o = min(row, {self.outer - 1});")
         for reduce in group.reduces:
             r.local[id(reduce)] = self._result_of(reduce)
         places = list(self._places()) if self.unrolled else []
@@ -98,7 +102,8 @@ class RowKernel:
 
     def _result_of(self, reduce: Node):
         def read(index: Indices) -> str | None:
-            return self.results[id(reduce)]
+            result = self.results[id(reduce)]
+            return result if self.columns == 1 or self.r.lane is None else f"{result}.{'xyzw'[self.r.lane]}"
 
         return read
 
@@ -143,7 +148,11 @@ class RowKernel:
         if self.width > 1:
             totals = self._join(level, totals)
         for node, total in zip(level, totals, strict=True):
-            self.results[id(node)] = narrowed(total, node.dtype)
+            result = self.results[id(node)] = narrowed(total, node.dtype, self.columns > 1)
+            if self.columns > 1:
+                r.vectors.add(result)
+            else:
+                r.vectors.discard(result)  # the name may be a vector's in another part
 
     def _start(self, level: list[Node], names: list[str], space: str = "") -> None:
         """A variable for each reduction, with its identity."""
@@ -152,19 +161,19 @@ class RowKernel:
 
     def _identity(self, node: Node) -> str:
         text = self.r.literal(node.primitive.identity(node.dtype), node.dtype)  # type: ignore[attr-defined]
-        return f"vec4<{node.dtype.wgsl}>({text})" if self.lanes > 1 else text
+        return f"vec4<{node.dtype.wgsl}>({text})" if self.vector else text
 
     def _add(self, level: list[Node], names: list[str], place: Place) -> None:
         """Adds the elements at a position to the accumulators."""
         r = self.r
-        r.lanes = self.lanes
+        r.lanes = self.lanes * self.columns
         for node, acc in zip(level, names, strict=True):
             value = r.pull(node.inputs[0], reduce_index(node, self.o, place.element))
-            if self.lanes > 1:
+            if self.vector:
                 value = r.as_vector(value, node.dtype)
             if place.ok is not None:
                 value = f"select({self._identity(node)}, {value}, {place.ok})"
-            r.line(f"{acc} = {self._combined(node, acc, value, self.lanes > 1)};")
+            r.line(f"{acc} = {self._combined(node, acc, value, self.vector)};")
         r.lanes = 1
 
     def _loop(self, level: list[Node], accumulators: list[str]) -> None:
@@ -183,7 +192,7 @@ class RowKernel:
         r.line(f"  for (var r = block; r < min(block + {BLOCK * width}, {steps}); r += {width}) {{")
         _append(r, [*indent(lines, 2), "  }"])
         for node, acc, part in zip(level, accumulators, names, strict=True):
-            r.line(f"  {acc} = {self._combined(node, acc, part, self.lanes > 1)};")
+            r.line(f"  {acc} = {self._combined(node, acc, part, self.vector)};")
         r.line("}")
 
     def _combined(self, node: Node, a: str, b: str, vector: bool = False) -> str:
@@ -270,11 +279,13 @@ class RowKernel:
         scalars = [n for n in group.roots if n.size == group.outer]
         vectors = [n for n in group.roots if n.size != group.outer]
         if scalars:
+            r.lanes = self.columns
             r.open()
             for root in scalars:
                 self._store(root, variable("r", group.inner))
             lines = r.close()
-            condition = f"row < {group.outer}" + (" && place == 0" if self.width > 1 else "")
+            r.lanes = 1
+            condition = f"row < {self.outer}" + (" && place == 0" if self.width > 1 else "")
             _append(r, [f"if ({condition}) {{", *indent(lines), "}"])
         if not vectors:
             return
@@ -297,7 +308,7 @@ class RowKernel:
 
     def _store(self, root: Node, element: Index) -> None:
         """Compute a root and write it."""
-        position = row_position(root, self.group.outer, self.group.inner).substitute({"r": element})
+        position = row_position(root, self.group.outer, self.group.inner).substitute({"r": element, "o": self.o})
         self.r.store(root, position, self.r.pull_flat(root, position))
 
 
