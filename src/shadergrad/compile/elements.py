@@ -21,7 +21,8 @@ from ..primitives.quantized import Dequantize
 from ..primitives.random import Threefry
 from ..primitives.views import Cat, Pad, PadAt, Places, SliceAt, View
 from ..primitives.window import Unwindow
-from .puller import Indices, Puller
+from ..symbolic_sizes import divides
+from .puller import LANE, LANES, Indices, Puller, lane_variable
 
 Sparse = Sequence[tuple[Index, int, int]]
 
@@ -87,13 +88,20 @@ def _unwindow(w: Puller, p: Unwindow, node: Node, index: Indices) -> str:
 def _sparse(w: Puller, node: Node, index: Indices, places: Sparse, fill: Callable[[], str]) -> str:
     """The element of the input of `node` at, along every axis, i / by for (i, by, n) of `places`, where i is a
     multiple of `by` within n elements; `fill` elsewhere."""
-    if w.depends_on_lane(i for i, by, n in places if needs_check(i, by, n)):
+    quads = [_quad(*place) for place in places]
+    if w.depends_on_lane(
+        i for (i, by, n), quad in zip(places, quads, strict=True) if quad is None and needs_check(i, by, n)
+    ):
         return w.lane_by_lane(node, index)
     w.count(1)
     conditions: list[str] = []
     inside: list[Index] = []
-    for i, by, n in places:
-        position, condition = w.inside(i, by, n)
+    for (i, by, n), quad in zip(places, quads, strict=True):
+        if quad is None:
+            position, condition = w.inside(i, by, n)
+        else:
+            at, condition = w.inside(quad, 1, n // LANES)
+            position = at * LANES + lane_variable()
         inside.append(position)
         if condition is not None:
             conditions.append(condition)
@@ -103,21 +111,39 @@ def _sparse(w: Puller, node: Node, index: Indices, places: Sparse, fill: Callabl
     return w.guarded(conditions, lambda: w.pull(source, tuple(inside)), fill, node.dtype)
 
 
+def _quad(i: Index, by: int, n: int) -> Index | None:
+    """The number of four neighbours, if i / by is their index and all four lie within n elements or none does; else None."""
+    return _number_of_quad(i) if by == 1 and needs_check(i, by, n) and divides(LANES, n) else None
+
+
+def _number_of_quad(i: Index) -> Index | None:
+    """q, if i is 4 q + lane; else None."""
+    split = i.split(LANE) if LANE in i.variables() else None
+    return split[0] // LANES if split is not None and split[1] == 1 and split[0].divisible(LANES) else None
+
+
 def needs_check(i: Index, by: int, n: int) -> bool:
     return i.low < 0 or i.high >= (n - 1) * by + 1 or by > 1
 
 
 def _cat(w: Puller, p: Cat, node: Node, index: Indices) -> str:
     axis, i = p.axis, index[p.axis]
-    if w.depends_on_lane([i]):
+    quad = _number_of_quad(i) if all(divides(LANES, s.shape[axis]) for s in node.inputs) else None
+    if quad is None and w.depends_on_lane([i]):
         return w.lane_by_lane(node, index)
+    if quad is not None:  # four neighbours are of one input
+        i = quad
+    unit = 1 if quad is None else LANES
     w.count(len(node.inputs) - 1)
-    end = sum(s.shape[axis] for s in node.inputs)
+    end = sum(s.shape[axis] for s in node.inputs) // unit
     result: str | None = None
     for source in reversed(node.inputs):
-        start = end - source.shape[axis]
+        size = source.shape[axis] // unit
+        start = end - size
         if i.low < end and i.high >= start and start != end:
-            position, _ = w.inside(i - start, 1, source.shape[axis])
+            position, _ = w.inside(i - start, 1, size)
+            if quad is not None:
+                position = position * LANES + lane_variable()
             value = w.pull(source, (*index[:axis], position, *index[axis + 1 :]))
             result = value if result is None else w.choose([w.below(i, end)], value, result, node.dtype)
         end = start

@@ -185,7 +185,7 @@ def declarations(products: Sequence[ProductWriter]) -> str:
         f"alias Left = subgroup_matrix_left<f16, {u.k}, {u.m}>;\n"
         f"alias Right = subgroup_matrix_right<f16, {u.n}, {u.k}>;\n"
         f"alias Sums = subgroup_matrix_result<f32, {u.n}, {u.m}>;\n"
-        f"var<workgroup> sums: array<f32, {room}>;\n"
+        f"var<workgroup> sums: array<vec4<f32>, {room // LANES}>;\n"
     )
 
 
@@ -307,24 +307,24 @@ def _results(w: ProductWriter) -> None:
     """The results of a block, a row of matrices at a time: each thread computes vec4s."""
     u, r = w.choice.units, w.r
     assert u is not None
-    vector, quads, pitch = divides(LANES, w.n), u.joined // LANES, _across(u)
+    vector, quads, pitch = divides(LANES, w.n), u.joined // LANES, _across(u) // LANES
     r.lanes = LANES if vector else 1
-    r.line(f"let own = subgroup * {_scratch(u)};")
+    r.line(f"let own = subgroup * {_scratch(u) // LANES};")
     for i in range(u.rows // u.m):
         for first in range(0, u.columns, u.joined):
             if i or first:
                 r.line("workgroupBarrier();")
             for j in range(u.joined // u.n):
                 sums = f"sum_{i}_{first // u.n + j}"
-                r.line(f"subgroupMatrixStore(&sums, u32(own + {j * u.n}), {sums}, false, {pitch}u);")
+                at = f"u32(own + {j * u.n // LANES})"
+                r.line(f"subgroupMatrixStore<row_major>(&sums, {at}, {sums}, {pitch}u);")
             r.line("workgroupBarrier();")
             r.open("m_0", "n_0", "c_0_0")
             r.line(f"let row = turn / {quads};")
-            r.line(f"let column = turn % {quads} * {LANES};")
-            r.line(f"let at = own + row * {pitch} + column;")
-            r.line(f"let c_0_0 = vec4<f32>({', '.join(f'sums[at + {e}]' for e in range(LANES))});")
+            r.line(f"let column = turn % {quads};")
+            r.line(f"let c_0_0 = sums[own + row * {pitch} + column];")
             r.line(f"let m_0 = m0 + block_m + {i * u.m} + row;")
-            r.line(f"let n_0 = n0 + block_n + {first} + column;")
+            r.line(f"let n_0 = n0 + block_n + {first} + column * {LANES};")
             for e in range(1 if vector else LANES):
                 results.result(w, 0, 0, e, vector)
             w.close_loop(f"for (var turn = lane; turn < {u.m * quads}; turn += {u.subgroup})")
