@@ -113,7 +113,7 @@ def test_tiles_fit_the_memory_of_a_workgroup() -> None:
     for most in (16384, 32768, 49152):
         (kernel,) = products(lambda: half(2048, 2048) @ half(2048, 2048), replace(SERVER, max_workgroup_storage=most))
         declared = re.findall(r"var<workgroup> \w+: array<(.*), (\d+)>", kernel.source)
-        size = {"vec4<u32>": 16, "f32": 4}
+        size = {"vec4<u32>": 16, "vec4<f32>": 16}
         assert on_units(kernel)
         assert sum(size[kind] * int(count) for kind, count in declared) <= most
 
