@@ -5,6 +5,7 @@ Only the compiler makes it (compile/finite_tests.py).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,8 @@ from ..graph.primitive import Shape
 from .call import Call, CallKernel
 
 THREADS = 256
-GROUPS = 512  # workgroups, of any sizes, so that the results of all such kernels have one length
+GROUPS = 512  # workgroups at most
+LOADS = 4  # of a thread before there are more workgroups: one with a barrier takes half a millisecond where software runs it
 LANES, HALVES = 4, 2  # components of a vector; halves in a word
 EXPONENT = {
     float32: 0x7F800000,
@@ -27,8 +29,8 @@ EXPONENT = {
 
 @dataclass(frozen=True, eq=False)
 class NonFinite(Call):
-    """For each workgroup 1.0 if an element that it has seen is infinite or NaN, else 0.0: float32 (GROUPS,), of `count` arrays of float32, float16
-    or bfloat16. Which workgroup sees which elements is not told.
+    """For each workgroup 1.0 if an element that it has seen is infinite or NaN, else 0.0: float32 (workgroups,), of `count` arrays of float32,
+    float16 or bfloat16. Which workgroup sees which elements is not told.
     """
 
     kind = "call"
@@ -40,21 +42,21 @@ class NonFinite(Call):
         return tuple(f"x{k}" for k in range(self.count))
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
-        return (GROUPS,), float32
+        return (_groups(inputs),), float32
 
     def numpy(self, *arrays):
         found = any(not np.isfinite(x.astype(np.float32)).all() for x in arrays)
-        return np.full(GROUPS, found, np.float32)
+        return np.full(_groups(arrays), found, np.float32)
 
     def kernel(self, options: Any, *inputs: Node) -> CallKernel:
         """A thread keeps the largest bits, without signs, of each dtype."""
         vectors = {name for name, x in zip(self.arguments, inputs, strict=True) if _is_vector(x)}
         octets = {name for name, x in zip(self.arguments, inputs, strict=True) if _is_octets(x)}
-        dtypes = list(dict.fromkeys(x.dtype for x in inputs))
+        dtypes, groups = list(dict.fromkeys(x.dtype for x in inputs)), _groups(inputs)
         body = ["if (lid == 0u) { atomicStore(&found, 0u); }", "workgroupBarrier();"]  # its memory may hold anything
         body += [f"var most_{d.name} = vec4<u32>();" for d in dtypes]
         for name, x in zip(self.arguments, inputs, strict=True):
-            body += _loop(name, x, name in vectors or name in octets)
+            body += _loop(name, x, name in vectors or name in octets, groups)
         tests = (f"any(most_{d.name} >= vec4<u32>({EXPONENT[d]}u))" for d in dtypes)
         body += [
             f"if ({' || '.join(tests)}) {{ atomicOr(&found, 1u); }}",
@@ -64,12 +66,21 @@ class NonFinite(Call):
         return CallKernel(
             "\n".join(body),
             THREADS,
-            GROUPS,
+            groups,
             "var<workgroup> found: atomic<u32>;\n",
             vectors=frozenset(vectors),
             octets=frozenset(octets),
             flops=sum(x.size for x in inputs),
         )
+
+
+def _groups(arrays: Sequence[Any]) -> int:
+    """Workgroups that read arrays: a power of two, so that kernels of similar arrays have results of one length, and no single one, because
+    compile/finite_tests.py looks for the maximum of results.
+    """
+    longest = max(x.size for x in arrays)
+    wanted = -(-longest // (THREADS * LANES * LOADS))
+    return min(GROUPS, 1 << max(1, (wanted - 1).bit_length()))
 
 
 def _is_vector(x: Node) -> bool:
@@ -80,7 +91,7 @@ def _is_octets(x: Node) -> bool:
     return x.dtype is float16 and x.size % (LANES * HALVES) == 0
 
 
-def _loop(name: str, x: Node, vector: bool) -> list[str]:
+def _loop(name: str, x: Node, vector: bool, groups: int) -> list[str]:
     """The statements that read an array."""
     words = x.size if x.dtype is float32 else -(-x.size // HALVES)
     count = words // LANES if vector else words
@@ -99,7 +110,7 @@ def _loop(name: str, x: Node, vector: bool) -> list[str]:
             f"{most} = max({most}, (bits >> vec4<u32>(16u)) & vec4<u32>(0x7fffu));",
         ]
     return [
-        f"for (var i = wg * {THREADS} + i32(lid); i < {count}; i += {GROUPS * THREADS}) {{",
+        f"for (var i = wg * {THREADS} + i32(lid); i < {count}; i += {groups * THREADS}) {{",
         f"  let bits = {bits};",
         *(f"  {line}" for line in taken),
         "}",
