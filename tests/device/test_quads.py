@@ -29,7 +29,7 @@ def gpu(webgpu: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return webgpu
 
 
-def results_and_kernels(function: Callable[..., Any], x: sg.Tensor) -> tuple[list[sg.Tensor], list[Any]]:
+def results_and_kernels(function: Callable[..., Any], x: sg.Tensor) -> tuple[list[sg.Tensor], Any]:
     step = sg.compile(function)
     found = step(x)
     program = step._ran_last("time")[1].program
