@@ -11,7 +11,15 @@ import shadergrad as sg
 from circuit_examples import life, naive_step, random_cell, random_circuit
 from helpers import Counted, assert_compiles_nothing
 from shadergrad.extend import PORTABLE, Spec
-from shadergrad.logic.circuit import CellCircuit, Circuit, CircuitError, DeviceBoard, device_board
+from shadergrad.logic.circuit import (
+    CellCircuit,
+    Circuit,
+    CircuitClassifier,
+    CircuitError,
+    DeviceBoard,
+    DeviceClassifier,
+    device_board,
+)
 from shadergrad.logic.circuit.board_kernel import Blocking, blocking
 from shadergrad.logic.circuit.fire_masks import DrawFire
 from shadergrad.logic.circuit.gate_order import evaluation_order
@@ -223,3 +231,15 @@ def test_a_board_beyond_what_a_kernel_may_see_is_refused() -> None:
     step = DeviceBoard(life(), 32769, 32768, "cpu")._step
     with pytest.raises(CircuitError, match="the device lets a kernel see 134217728 of a buffer"):
         step.shader(PORTABLE, Spec((1, 32769, 1024), sg.uint32))
+
+
+def test_a_classifier_on_a_device_stores_words_not_bits(webgpu: str) -> None:
+    """The bits of the outputs, an integer each, are 32 times as large as their words."""
+    rng = np.random.default_rng(0)
+    gates = np.concatenate([rng.choice([1, 6, 7, 8], (840, 1)), rng.integers(0, 16, (840, 2))], 1)
+    classifier = CircuitClassifier(Circuit(16, gates, np.arange(16, 856)), 10)
+    runner = DeviceClassifier(classifier, webgpu)
+    images = rng.integers(0, 2, (256, 16))
+    assert runner.predict(images).tolist() == classifier.predict(images).tolist()
+    for step in (runner._gates, runner._classify):
+        assert all(spec.nbytes <= 840 * 256 / 8 * 4 for spec in step._ran_last("plan")[1].program.plan.buffers)

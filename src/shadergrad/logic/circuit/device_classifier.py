@@ -1,4 +1,4 @@
-"""A classifier run on a device by tensors: 32 images a word, a gather and three bit operations a layer.
+"""A classifier run on a device by tensors: 32 images a word, two gathers and a few bit operations a layer.
 
 In: images, or words of bits that are on the device already. Out: classes. A gate is its algebraic normal form
 c0 ^ (c1 & a) ^ (c2 & b) ^ (c3 & a & b), whose coefficients are words of zeros or ones, so all gates of a layer are one expression.
@@ -41,8 +41,10 @@ class DeviceClassifier:
             for kinds, *wires in layers_of(classifier.circuit)
         ]
         self._places = sg.tensor(np.arange(WORD, dtype=np.int32), device=device)
+        # apart from the counts, so that the outputs are stored as words: their bits are 32 times as large
+        self._gates: Any = sg.compile(self._outputs)
         self._count: Any = sg.compile(self._votes)
-        self._classify: Any = sg.compile(lambda words: self._votes(words).argmax(0))
+        self._classify: Any = sg.compile(lambda outputs: self._votes(outputs).argmax(0))
 
     def words(self, images: Any) -> sg.Tensor:
         """Images (n, ...) as words int32 (inputs, n / 32, rounded up) on the device: image 32 k + j is bit j of word k."""
@@ -77,23 +79,27 @@ class DeviceClassifier:
         return self.classify(words).numpy()[: len(images)].astype(np.int64)
 
     def _in_parts(self, run: Any, words: sg.Tensor) -> sg.Tensor:
-        """run(words), for so many words at a time that positions suffice."""
+        """run(outputs of the gates), for so many words at a time that positions suffice."""
         gates = self.classifier.classes * self.classifier.group
         most = max(1, (POSITIONS - 1) // (gates * WORD))
-        parts = [run(words.narrow(1, k, min(most, words.shape[1] - k))) for k in range(0, max(1, words.shape[1]), most)]
+        starts = range(0, max(1, words.shape[1]), most)
+        parts = [run(self._gates(words.narrow(1, k, min(most, words.shape[1] - k)))) for k in starts]
         return parts[0] if len(parts) == 1 else sg.cat(parts, -1)
 
-    def _votes(self, words: sg.Tensor) -> sg.Tensor:
-        """The counts (classes, 32 k) of words (inputs, k)."""
+    def _outputs(self, words: sg.Tensor) -> sg.Tensor:
+        """The outputs (gates, k) of the last layer for words (inputs, k)."""
         x = words
-        for wires, forms, n in self._layers:
-            read = x.index_select(0, wires.reshape(-1))
-            a, b = read.narrow(0, 0, n), read.narrow(0, n, n)
+        for wires, forms, _ in self._layers:
+            a, b = x.index_select(0, wires[0]), x.index_select(0, wires[1])
             c0, c1, c2, c3 = (forms[k].unsqueeze(1) for k in range(4))
             x = c0 ^ (c1 & a) ^ (c2 & b) ^ (c3 & a & b)
+        return x
+
+    def _votes(self, outputs: sg.Tensor) -> sg.Tensor:
+        """The counts (classes, 32 k) of ones among outputs (gates, k)."""
         classes, group = self.classifier.classes, self.classifier.group
-        bits = (x.unsqueeze(-1) >> self._places) & 1
-        return bits.reshape(classes, group, x.shape[1] * WORD).sum(1)
+        bits = (outputs.unsqueeze(-1) >> self._places) & 1
+        return bits.reshape(classes, group, outputs.shape[1] * WORD).sum(1)
 
 
 def _normal_forms(kinds: np.ndarray) -> np.ndarray:
