@@ -39,7 +39,15 @@ class Hashed:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (type(other) is Hashed and self._hash == other._hash and self.value == other.value)
+        if self is other:
+            return True
+        if type(other) is not Hashed or self._hash != other._hash:
+            return False
+        if self.value is not other.value:
+            if self.value != other.value:
+                return False
+            self.value = other.value  # a long value is compared once
+        return True
 
 
 class Recipe:
