@@ -25,11 +25,20 @@ from .dtypes import TORCH, stored
 from .host_fallback import on_host
 from .kernels import memory
 from .layouts import as_pytorch_lays
-from .private import AUTOGRAD_KEY, KEY, decompositions, has_kernel, name_of, operator_names, overload
+from .private import (
+    AUTOGRAD_KEY,
+    KEY,
+    decompositions,
+    has_kernel,
+    kernel_or_composition,
+    name_of,
+    operator_names,
+    overload,
+)
 from .same_names import function_of
 from .sequences import followed
 from .storage import Place, is_ours, read, read_or_move, refuse_generator, wrap, write
-from .table import COMPOSITES, KERNELS
+from .table import COMPOSITES, KERNELS, WITH_GRADIENT_OF_TORCH
 
 Run = Callable[..., Any]
 _libraries: list[Any] = []  # kernels are registered as long as their library lives
@@ -296,6 +305,8 @@ def register() -> None:
     for name, function in COMPOSITES.items():
         library.impl(name, function, KEY)
         library.impl(name, function, AUTOGRAD_KEY)
+    for name, applies in WITH_GRADIENT_OF_TORCH.items():
+        library.impl(name, kernel_or_composition(name, applies), AUTOGRAD_KEY)
     for name in operator_names():
         if name not in KERNELS and _is_asked_for(name):
             library.impl(name, _direct(overload(name)), KEY)

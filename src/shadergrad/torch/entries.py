@@ -17,11 +17,12 @@ from ..dtypes import DType
 from ..graph.composition import Recipe, Row
 from ..graph.node import Node
 from .private import guard_of, lay, new_tensor
-from .storage import Cell, constant
+from .storage import Cell, number
 
 PLAIN = (int, bool, str, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
 MOST_MAKINGS = 8  # recipes per entry, for different sets of referenced values at the sequence's end
 _offset_of = torch.Tensor.storage_offset
+_reference = weakref.ref
 _LIST, _NUMBERS = object(), object()  # markers before the items of a list
 
 
@@ -268,7 +269,7 @@ def _is_number(a: Any, e: Any, run: Following) -> bool:
         return not differs(a, e)
     if type(a) is not float:
         return False
-    run.inputs.append(constant(a)._node)
+    run.inputs.append(number(a))
     return True
 
 
@@ -393,7 +394,8 @@ def _result(g: Any, tensors: Sequence[Any], run: Following) -> Any:
         place, shape, stride, dtype = g
         x = new_tensor(shape, dtype)
         storage = x.untyped_storage()
-        storage.cell = Cell(None).promise(run, place)
+        storage.cell = cell = Cell(None, run, place)
+        run.cells.append(_reference(cell))
         return lay(x, storage, 0, shape, stride)
     if type(g) is Items:
         return [_result(item, tensors, run) for item in g.items]

@@ -17,7 +17,9 @@ from .private import name_of
 from .storage import read, wrap_as
 
 # whatever their operands
-ROW_BY_ROW = frozenset(("mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "linear", "_local_scalar_dense"))
+ROW_BY_ROW = frozenset(
+    ("mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "linear", "linear_backward", "_local_scalar_dense")
+)
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 _LIMIT = 4096  # cached answers
 _known: dict[Any, list[Any] | None] = {}

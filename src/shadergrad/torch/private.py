@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import _C
+from torch.autograd import forward_ad
 
 from ..errors import ShadergradError
 
@@ -21,6 +22,14 @@ TESTED = ("2.13", "2.12", "2.14")  # the releases that the tests ran on, the sui
 KEY = "PrivateUse1"
 AUTOCAST_KEY = "AutocastPrivateUse1"
 AUTOGRAD_KEY = "AutogradPrivateUse1"
+OVER_LISTS = (
+    "adam",
+    "sgd",
+    "adagrad",
+    "rmsprop",
+    "adamax",
+    "adadelta",
+)  # optimizers whose functions over lists are replaced
 
 
 class TorchVersionError(ShadergradError, RuntimeError):
@@ -53,6 +62,10 @@ def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "torch._C._ExcludeDispatchKeyGuard", lambda: _C._ExcludeDispatchKeyGuard
     yield "torch._C._dynamo.guards.TensorGuards", lambda: _C._dynamo.guards.TensorGuards  # type: ignore[attr-defined]
     yield "torch._C._functorch.peek_interpreter_stack", lambda: _C._functorch.peek_interpreter_stack  # type: ignore[attr-defined]
+    yield "torch._C._len_torch_dispatch_stack", lambda: _C._len_torch_dispatch_stack
+    yield "torch.autograd.forward_ad._current_level", lambda: forward_ad._current_level
+    yield "torch.library.get_kernel", lambda: torch.library.get_kernel("aten::linear", AUTOGRAD_KEY).call_boxed
+    yield "torch._C._set_meta_in_tls_dispatch_include", lambda: _C._set_meta_in_tls_dispatch_include
     yield "torch._C._dispatch_get_all_op_names", lambda: _C._dispatch_get_all_op_names
     yield "torch._C._dispatch_has_kernel_for_dispatch_key", lambda: _C._dispatch_has_kernel_for_dispatch_key
     yield "OpOverload.redispatch", lambda: torch.ops.aten.as_strided.default.redispatch
@@ -80,6 +93,14 @@ def _examine() -> Iterator[tuple[str, Callable[[], Any]]]:
         "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
         lambda: importlib.import_module("torch.utils.backend_registration")._setup_privateuseone_for_python_backend,
     )
+
+    yield "torch._foreach_add_", lambda: torch._foreach_add_  # type: ignore[attr-defined]
+    for name in OVER_LISTS:
+        yield f"torch.optim.{name}._multi_tensor_{name}", functools.partial(_function_over_lists, name)
+
+
+def _function_over_lists(name: str) -> Callable[..., None]:
+    return getattr(importlib.import_module(f"torch.optim.{name}"), f"_multi_tensor_{name}")
 
 
 def missing() -> list[str]:
@@ -113,12 +134,32 @@ AUTOCAST = _C.DispatchKeySet(getattr(_C.DispatchKey, AUTOCAST_KEY))
 new_tensor = _C._acc.create_empty_tensor  # type: ignore[attr-defined]  # of a shape and a dtype, on the device, with no memory of its own
 _as_strided = torch.ops.aten.as_strided.default
 _as_strided_on_meta: Callable[..., torch.Tensor] = functools.partial(_as_strided._handle.redispatch_boxed, META)
-_set = torch.ops.aten.set_.source_Storage_storage_offset
 
 
 def sized_on_meta(name: str) -> Callable[..., torch.Tensor]:
     """PyTorch's Meta kernel of an operator that changes only sizes, strides and offsets, and touches no memory; no Python runs in it."""
     return functools.partial(overload(name)._handle.redispatch_boxed, META)
+
+
+# Meta has precedence over all devices where a thread includes its key, and PyTorch's methods take their arguments in less time than operators called with a key.
+
+
+def as_strided(x: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> torch.Tensor:
+    """PyTorch's Meta kernel of as_strided, as a kernel of the device: below autograd."""
+    _with_meta(True)
+    try:
+        return _method.as_strided(x, size, stride, offset)
+    finally:
+        _with_meta(False)
+
+
+def viewed(x: torch.Tensor, size: Any) -> torch.Tensor:
+    """The same of view."""
+    _with_meta(True)
+    try:
+        return _method.view(x, size)
+    finally:
+        _with_meta(False)
 
 
 def on_meta(op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -136,8 +177,17 @@ def strided_view(x: torch.Tensor, shape: Any, stride: Any, offset: int) -> torch
     return _as_strided_on_meta(x, shape, stride, offset)
 
 
-lay: Callable[..., torch.Tensor] = functools.partial(_set._handle.redispatch_boxed, META)
-"""lay(x, storage, offset, shape, stride): `x` itself, now laid over a storage, which grows to the number of bytes that this needs."""
+_with_meta = _C._set_meta_in_tls_dispatch_include
+_method = _C.TensorBase
+
+
+def lay(x: torch.Tensor, storage: Any, offset: int, shape: Any, stride: Any) -> torch.Tensor:
+    """`x` itself, now laid over a storage, which grows to the number of bytes that this needs. For a tensor without a gradient."""
+    _with_meta(True)
+    try:
+        return _method.set_(x, storage, offset, shape, stride)
+    finally:
+        _with_meta(False)
 
 
 def guard_of(tensors: Sequence[torch.Tensor]) -> Any:
@@ -153,6 +203,21 @@ def by_operations(op: Any, *args: Any) -> Any:
     return op._op_dk(_C.DispatchKey.CompositeImplicitAutograd, *args)
 
 
+def kernel_or_composition(name: str, applies: Callable[..., bool]) -> Callable[..., Any]:
+    """One of PyTorch's compositions for autograd's key: the device's kernel with PyTorch's formula of its gradient if applies(*args); else, and where modes,
+    transforms or forward derivatives look at the composition's operators, the composition. The device's kernel must be registered before.
+    """
+    op, with_gradient = overload(name), torch.library.get_kernel(full_name(name), AUTOGRAD_KEY).call_boxed
+    keys = _C.DispatchKeySet(getattr(_C.DispatchKey, AUTOGRAD_KEY)) | _C.DispatchKeySet(_C.DispatchKey.PrivateUse1)
+
+    def run(*args: Any) -> Any:
+        if not applies(*args) or has_modes() or forward_ad._current_level >= 0:
+            return by_operations(op, *args)
+        return with_gradient(keys, *args)
+
+    return run
+
+
 def overrideable_attention_is_enabled() -> bool:
     """Whether torch.nn.attention.sdpa_kernel permits a device's own attention."""
     return _C._get_overrideable_sdp_enabled()
@@ -165,6 +230,11 @@ def without_autocast() -> AbstractContextManager[Any]:
 def is_under_transforms() -> bool:
     """Whether a transform of torch.func runs, whose tensors are wrappers that end with it."""
     return _C._functorch.peek_interpreter_stack() is not None  # type: ignore[attr-defined]
+
+
+def has_modes() -> bool:
+    """Whether PyTorch's dispatcher does more than to call kernels: a TorchDispatchMode watches it, or a transform of torch.func runs."""
+    return _C._len_torch_dispatch_stack() > 0 or is_under_transforms()
 
 
 def operator_names() -> list[str]:
@@ -220,6 +290,24 @@ def skip_when_tracing(package: str) -> None:
 
     if not trace_rules.check_file(__file__).skipped:
         trace_rules.add(package)
+
+
+add_to_each: Callable[..., None] = torch._foreach_add_  # type: ignore[attr-defined]
+_of_torch: dict[Callable[..., None], Callable[..., None]] = {}  # by what replaced them
+
+
+def replace_function_over_lists(name: str, make: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
+    """Replace the function with which an optimizer updates lists of tensors (`foreach`) by what `make` makes of it."""
+    of_torch = _function_over_lists(name)
+    made = make(of_torch)
+    _of_torch[made] = of_torch
+    setattr(importlib.import_module(f"torch.optim.{name}"), of_torch.__name__, made)
+
+
+def trace_functions_over_lists() -> None:
+    """Let PyTorch's compiler follow PyTorch's own functions in place of those that replaced them."""
+    for made, of_torch in _of_torch.items():
+        torch.compiler.substitute_in_graph(made)(of_torch)
 
 
 def before_optimizers(prepare: Callable[[torch.optim.Optimizer], None]) -> None:

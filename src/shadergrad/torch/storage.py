@@ -41,11 +41,11 @@ class Cell:
 
     __slots__ = ("__weakref__", "_node", "_value", "address", "place", "run")
 
-    def __init__(self, value: Tensor | None) -> None:
+    def __init__(self, value: Tensor | None, run: Any = None, place: int = 0) -> None:
         self._value = value
         self._node: Any = None  # of a value that no tensor was made of yet
-        self.run: Any = None
-        self.place = 0
+        self.run = run
+        self.place = place
         self.address = 0  # addresses.py gives one where a program asks
 
     @property
@@ -92,6 +92,14 @@ class Cell:
         else:
             shape, kept = self.run.kind(self.place)
         return math.prod(shape) == count and kept is dtype
+
+
+_SAFE = 3e38  # below the largest float32
+
+
+def number(value: float) -> Any:
+    """The node of a number as a 0-d float32 tensor."""
+    return build.constant(value, sg.float32, Place.device) if -_SAFE < value < _SAFE else constant(value)._node
 
 
 def constant(value: float) -> Tensor:

@@ -29,6 +29,7 @@ KERNELS: dict[str, Kernel] = {}
 
 
 COMPOSITES: dict[str, Callable[..., Any]] = {}
+WITH_GRADIENT_OF_TORCH: dict[str, Callable[..., bool]] = {}
 
 
 def _noted(names: tuple[str, ...], function: F, *kinds: bool) -> F:
@@ -61,6 +62,16 @@ def on_tensors(*names: str) -> Callable[[F], F]:
 def passing(*names: str) -> Callable[[F], F]:
     """A kernel over torch.Tensors that computes nothing: it returns sizes and strides, or calls operators that are recorded themselves."""
     return lambda function: _noted(names, function, True, False, False)
+
+
+def gradient_of_torch(name: str) -> Callable[[F], F]:
+    """Says, over torch.Tensors, for which arguments the kernel of one of PyTorch's compositions stands in for it, with PyTorch's formula of its gradient."""
+
+    def noted(function: F) -> F:
+        WITH_GRADIENT_OF_TORCH[name] = function
+        return function
+
+    return noted
 
 
 def composite(name: str) -> Callable[[F], F]:

@@ -20,6 +20,7 @@ FAMILIES = (
     "lists",
     "attention",
     "fourier",
+    "linear",
     "linear_algebra",
     "sets",
     "distances",

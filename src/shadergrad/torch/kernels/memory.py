@@ -10,7 +10,7 @@ import shadergrad as sg
 from shadergrad.nn import functional as F
 
 from ..dtypes import STORED, stored
-from ..private import lay, on_meta, sized_on_meta
+from ..private import as_strided, lay, on_meta, sized_on_meta, viewed
 from ..storage import (
     Place,
     cell_of,
@@ -126,8 +126,9 @@ def clone(x: torch.Tensor, *, memory_format: Any = None) -> torch.Tensor:
     return wrap(value, x.dtype) if stride is None else wrap_as(value, x.dtype, stride)
 
 
-for _name in ("as_strided", "view", "unfold"):
-    passing(_name)(sized_on_meta(_name))
+passing("as_strided")(as_strided)
+passing("view")(viewed)
+passing("unfold")(sized_on_meta("unfold"))
 
 
 @passing("_reshape_alias")
