@@ -3,9 +3,22 @@
 from planting import fault
 
 SEQUENCES = "torch_device/test_sequences.py::test_"
+OPTIMIZERS = "torch_device/test_default_optimizers.py::test_"
 
 # fmt: off
 FAULTS = (
+    fault("optimizers-that-forget-versions", "torch/optimizers.py", "Update.__call__",
+          "torch.autograd.graph.increment_version(_written(columns))", "pass",
+          OPTIMIZERS + "a_backward_pass_after_the_step_is_refused[cpu"),
+    fault("optimizers-of-one-count", "torch/optimizers.py", "_step",
+          "if counts.count(counts[0]) == len(counts):", "if True:",
+          OPTIMIZERS + "groups_and_parameters_that_join_late_or_rest[cpu-Adam"),
+    fault("optimizers-of-any-memory", "torch/optimizers.py", "_is_plain",
+          "return len(cells) == len(columns) * len(columns[0])", "return True",
+          OPTIMIZERS + "what_pytorch_does_itself[cpu-the same memory"),
+    fault("linear-without-its-composition", "torch/private.py", "kernel_or_composition",
+          "or has_modes() or forward_ad._current_level >= 0", "",
+          "torch_device/test_linear.py::test_forward_derivatives_transforms_and_modes_see_the_composition[cpu"),
     fault("recurrent-dropout-is-forgotten", "torch/kernels/recurrent.py", "_is_whole",
           "and not is_dropping", "",
           "torch_device/test_recurrent.py::test_dropout_between_layers_draws_anew"),

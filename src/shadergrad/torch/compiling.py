@@ -23,7 +23,14 @@ from ..tensor import Tensor
 from . import dispatch
 from .callers import users_line
 from .dtypes import STORED
-from .private import aot_autograd, before_optimizers, full_name, name_of, skip_when_tracing
+from .private import (
+    aot_autograd,
+    before_optimizers,
+    full_name,
+    name_of,
+    skip_when_tracing,
+    trace_functions_over_lists,
+)
 from .storage import cell_of, is_ours, offset_of, read, view, wrap, write
 
 aten = torch.ops.aten
@@ -290,6 +297,7 @@ def _count_on_device(optimizer: torch.optim.Optimizer) -> None:
 
 # this module is imported when a program asks for the backend, before PyTorch traces
 skip_when_tracing(__name__.partition(".")[0])
+trace_functions_over_lists()
 before_optimizers(_count_on_device)
 
 

@@ -27,6 +27,7 @@ from . import (
     files,
     memory,
     module_moves,
+    optimizers,
     private,
     sequences,
     streams,
@@ -171,6 +172,7 @@ def register() -> None:
     bridge.register()
     accelerator.register()
     exchange.register()
+    optimizers.register()
     entry_point.announce()
     register_optimizer_step_post_hook(lambda *_: sequences.flush())
     use(NAME)
