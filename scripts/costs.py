@@ -4,7 +4,7 @@
     python scripts/costs.py build/costs.jsonl --by family --most 40
 
 A line of the file is a test's id and its seconds: user and system time of all threads of the process, the software adapter's compiler
-among them, and of the processes that the test waited for. Seconds of the clock depend on what else the machine does; these hardly do.
+among them, and of the processes that it started, a browser among them. Seconds of the clock depend on what else the machine does; these hardly do.
 A kernel is compiled by the first test that needs it, so that seconds depend on the order, and with an old shader cache are few.
 """
 
@@ -16,6 +16,7 @@ import os
 import resource
 from collections import defaultdict
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,20 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def seconds() -> float:
-    """Of a processor, taken by this process and by the ended processes that it started."""
+    """Of a processor, taken by this process and by those that it started, ended ones and those that run, such as a browser (Linux)."""
     used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in used)
+    return sum(u.ru_utime + u.ru_stime for u in used) + ticks_below(os.getpid()) / os.sysconf("SC_CLK_TCK")
+
+
+def ticks_below(process: int) -> int:
+    """Clock ticks of a processor that the running descendants of a process and their ended children took; 0 without Linux's /proc."""
+    total = 0
+    for listed in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):  # a thread or a process that has just ended
+            for child in listed.read_text(encoding="ascii").split():
+                after_the_name = Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+                total += sum(map(int, after_the_name[11:15])) + ticks_below(int(child))
+    return total
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
