@@ -156,7 +156,7 @@ FAULTS = (
     fault("units-past-the-end-of-a-contraction", "compile/wgsl/matmul/units.py", "Halves._bits",
           'if ok is None:', 'if True:',
           "device/test_matrix_units.py::test_products"),
-    fault("units-with-loads-of-one-product-for-all", "compile/matrix_units.py", "alike",
+    fault("units-with-loads-of-one-product-for-all", "compile/matrix_units.py", "common_loads",
           'min(u.widths[side] for u in own)', 'max(u.widths[side] for u in own)',
           "device/test_matrix_units.py::test_products_that_share_a_dispatch_and_load_otherwise"),
     fault("units-padding-of-a-contraction-is-not-zero", "compile/odd_rows.py", "_Marked._mark_operand",

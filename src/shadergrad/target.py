@@ -45,7 +45,7 @@ class Traits:
     branches_up_to: where loads are dear, the most elements of a kernel that may share a dispatch with different kernels.
     winograd: 3x3 convolutions and their gradients use Winograd's algorithm (primitives/winograd.py) if its estimated time is below
         this multiple of the time of direct matrix multiplications. 0: none do, except large ones where loads are dear.
-    counts_rounds: an invocation stops in silence once its loops have made 65,535 rounds together (compile/rounds.py).
+    limits_iterations: an invocation silently stops once its loops have made 65,535 iterations together (compile/loop_iterations.py).
     wide_loads: shaders have integers of 64 bits, and a load of one takes no longer than one of 32 bits. Browsers have none.
     table: the file in compile/tables with the tiles measured on such adapters; "" for none.
     """
@@ -59,7 +59,7 @@ class Traits:
     shuffled_from: int = 1 << 19
     branches_up_to: int = 1 << 16  # a map of 128 times as many takes 13 ms of a processor in software
     winograd: float = 0.0
-    counts_rounds: bool = False
+    limits_iterations: bool = False
     wide_loads: bool = False
     table: str = ""
     costs: Costs = Costs()
@@ -75,15 +75,17 @@ ROWS: Mapping[str, Traits] = {
         # browsers on a GPU of a desktop (web/plans.py); Direct3D's compiler is one that writes whole vectors
         replace(NATIVE_TRAITS, name="desktop", component_stores=False, winograd=1.0, table="discrete"),
         # browsers on a rasteriser on the processor whose subgroups share loads
-        replace(PORTABLE_TRAITS, name="software page", slow_loads=True, counts_rounds=True),
+        replace(PORTABLE_TRAITS, name="software page", slow_loads=True, limits_iterations=True),
         # any other GPU through wgpu-native
         NATIVE_TRAITS,
         # Winograd's way takes less than is estimated on an H200 (2026-11-24): 0.3 to 0.5 for 0.37 to 0.54 (128 to 512 channels), 0.46
         # for 0.64 to 0.7 (64), 0.43 for 0.76, 0.64 for 0.79 and 0.79 for 0.93 (32 to 64 channels)
         replace(NATIVE_TRAITS, name="discrete", winograd=1.0, table="discrete"),
         # a rasteriser on the processor whose vectors have at least eight lanes
-        replace(NATIVE_TRAITS, name="software", slow_loads=True, wide_loads=True, counts_rounds=True, table="software"),
-        replace(NATIVE_TRAITS, name="narrow software", counts_rounds=True, table="software"),
+        replace(
+            NATIVE_TRAITS, name="software", slow_loads=True, wide_loads=True, limits_iterations=True, table="software"
+        ),
+        replace(NATIVE_TRAITS, name="narrow software", limits_iterations=True, table="software"),
     )
 }
 

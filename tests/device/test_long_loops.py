@@ -1,4 +1,4 @@
-"""Loops that are longer than an invocation may make rounds on llvmpipe, which drops the rest without a word (compile/rounds.py)."""
+"""Loops with more iterations than llvmpipe allows an invocation: it silently drops the rest (compile/loop_iterations.py)."""
 
 from __future__ import annotations
 

@@ -888,7 +888,7 @@ print(device.profile, device.memory.max_buffer_bytes, device.target)
 """
         done = run_python(code, SHADERGRAD_PROFILE="portable", SHADERGRAD_CHECKED="0")
         target = Target("wgsl", 8, 256, 16384, 65535, 128 << 20)
-        target = target.having(counts_rounds=get_device(webgpu).target.traits.counts_rounds)
+        target = target.having(limits_iterations=get_device(webgpu).target.traits.limits_iterations)
         assert done.stdout == f"portable {256 << 20} {target}\n", done.stderr
 
     def test_the_driver_itself_holds_a_portable_device_to_its_limits(self, make_device: Any) -> None:

@@ -10,7 +10,7 @@ from ..graph.leaves import Placeholder
 from ..graph.node import Node
 from ..plan import VECTOR, BufferSpec, Dispatch, Kernel, Plan, Role, round_up
 from ..target import Target
-from . import rounds
+from . import loop_iterations
 from .choices import Choice
 from .choose import choose
 from .deduplicate import Kernels, Likeness
@@ -96,8 +96,8 @@ def _rendered(schedule: Schedule, target: Target, begin: Callable[[Kernel], None
         result = rendered[id(group)] = _render(schedule, group, target, known)
         if result.workgroups and _code(result.kernel) not in told:
             told.add(_code(result.kernel))
-            if target.traits.counts_rounds:
-                rounds.check(result.kernel.source, result.kernel.name)
+            if target.traits.limits_iterations:
+                loop_iterations.check(result.kernel.source, result.kernel.name)
             begin(result.kernel)
     return rendered
 

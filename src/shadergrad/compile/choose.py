@@ -22,10 +22,10 @@ from .calls import options_of
 from .choices import CallChoice, Choice, DotChoice, Layout, MapChoice, Part, RowChoice, Tile
 from .groups import Group, behind_reshapes, reduce_index, row_position, row_recorder
 from .layouts import IndexOf, IsBuffer, OperandIndex, layout_of, reads_quads
+from .loop_iterations import MOST_ITERATIONS, iterations_within
 from .products import Product
 from .puller import LANE, LANES, lane_variable
 from .recorder import Recorder
-from .rounds import MOST_ROUNDS, rounds_within
 from .wgsl.functions import math_functions
 
 
@@ -106,7 +106,7 @@ COLUMNS = 32  # neighbouring rows per workgroup in a strided reduction
 A_THREAD = 16  # elements of a row that a thread keeps in registers, if there are many rows
 ROUNDS = 4  # iterations that are unrolled
 FEW_ROUNDS = 256  # iterations of a thread along a row that are certainly allowed
-A_ROUND = 1.1  # loop iterations per element of a row, including those over blocks (wgsl/row.py)
+ITERATIONS_AN_ELEMENT = 1.1  # loop iterations per element of a row, including those over blocks (wgsl/row.py)
 MANY_COLUMNS = 1 << 14  # short columns from which on a thread reduces four; with fewer, cores would be idle
 FEW = 16  # threads per row whose results are combined in one stage, if workgroup memory is slow
 
@@ -147,17 +147,17 @@ def _shared_rows(group: Group, inner: int, outer: int) -> tuple[int, int]:
 
 
 def _fewest_threads(group: Group, inner: int) -> int:
-    """The fewest threads per row with which an invocation stays within the allowed loop iterations (compile/rounds.py)."""
+    """The fewest threads per row with which an invocation stays within the allowed loop iterations (compile/loop_iterations.py)."""
     walks = len(group.reduces) + any(root.size != group.outer for root in group.roots)
-    rounds = A_ROUND + sum(map(_rounds_within, _elementwise_behind(group)))
-    return power_of_two(math.ceil(inner * walks * rounds / MOST_ROUNDS))
+    iterations = ITERATIONS_AN_ELEMENT + sum(map(_iterations_within, _elementwise_behind(group)))
+    return power_of_two(math.ceil(inner * walks * iterations / MOST_ITERATIONS))
 
 
-def _rounds_within(node: Node) -> int:
+def _iterations_within(node: Node) -> int:
     """The loop iterations that compute one element of an elementwise operation."""
     primitive = node.primitive
     return (
-        rounds_within(primitive.expression(node.inputs[-1].dtype), math_functions())
+        iterations_within(primitive.expression(node.inputs[-1].dtype), math_functions())
         if isinstance(primitive, Elementwise)
         else 0
     )
@@ -255,8 +255,8 @@ HALF_BANKS = 4  # neighbours along k whose adjacent stores use half of the banks
 def _dots(parts: Sequence[Group], target: Target, is_buffer: IsBuffer) -> list[DotChoice]:
     dots = [_Dot(part, target, is_buffer) for part in parts]
     units = [choice for dot in dots if (choice := dot.on_units(len(dots) == 1)) is not None]
-    together = matrix_units.alike(units, target) if len(units) == len(dots) else None
-    return together or [dot.choice() for dot in dots]
+    shared = matrix_units.common_loads(units, target) if len(units) == len(dots) else None
+    return shared or [dot.choice() for dot in dots]
 
 
 class _Dot:

@@ -111,9 +111,9 @@ def halves_of(r: Rewriter, x: Node) -> Node | None:
     return x.inputs[0] if is_cast else None
 
 
-def alike(choices: list[DotChoice], target: Target) -> list[DotChoice] | None:
-    """The choices of matrix multiplications that share a dispatch and its workgroup memory: loads have the width that suits all. None if the
-    memory is too small for them.
+def common_loads(choices: list[DotChoice], target: Target) -> list[DotChoice] | None:
+    """The choices of matrix multiplications that share a dispatch and its workgroup memory, with loads of the width that suits all of them. None if
+    the memory is too small.
     """
     own = [c.units for c in choices if c.units is not None]
     left, right = (min(u.widths[side] for u in own) for side in (0, 1))

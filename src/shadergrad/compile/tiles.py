@@ -227,7 +227,7 @@ def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) ->
 
 
 def bounded(chunk: int, k: int, window: int, target: Target) -> int:
-    """A part length with which a kernel's loop stays within the allowed iterations of an invocation (compile/rounds.py)."""
+    """A part length with which a kernel's loop stays within the allowed iterations of an invocation (compile/loop_iterations.py)."""
     longest = LONGEST_STEP_BY_STEP if target.traits.zeroes_slowly else LONGEST_WALK  # the former may take none
     if hint(chunk) <= longest:
         return chunk

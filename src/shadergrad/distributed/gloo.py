@@ -203,7 +203,7 @@ class Gloo(Engine):
 
     def _reduced(self, tensor: Any, op: ReduceOp) -> Pending:
         options = self._options("Allreduce", op=op)
-        return self._together(
+        return self._combined(
             [self._start(lambda p=p: self._group.allreduce([p], options), tensor) for p in self._parts(tensor.view(-1))]
         )
 
@@ -225,7 +225,7 @@ class Gloo(Engine):
         return flat.split(max(LEAST // flat.element_size(), -(-flat.numel() // lanes_of(self.size))))
 
     @staticmethod
-    def _together(started: list[Pending]) -> Pending:
+    def _combined(started: list[Pending]) -> Pending:
         return started[0] if len(started) == 1 else Several(started)
 
     def reduce(self, array: np.ndarray, root: int, op: ReduceOp) -> Pending:

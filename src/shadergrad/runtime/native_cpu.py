@@ -30,8 +30,8 @@ from ..primitives.indexing import ScatterAdd
 from ..primitives.window import Conv
 from ..system import heap
 from . import blas, llvm, native_convolution, products, timing
+from .concatenation import concatenated_in_place, offsets_of
 from .device import Storage
-from .joined import joined_in_place, places_of
 from .native_operations import laid, operation_of, scatter_into
 from .overwritten import is_free, overwriting_steps, written_late
 from .ready_panels import Products, packed_once
@@ -103,11 +103,11 @@ class Native:
 
     def __init__(self, steps: Steps) -> None:
         self._code = llvm.functions(steps.texts)
-        steps, self.parts = joined_in_place(steps, _in_slots(steps))
+        steps, self.parts = concatenated_in_place(steps, _in_slots(steps))
         self.steps, self._products = packed_once(steps, self._products_of(steps))
         steps = self.steps
         self._overwriting = overwriting_steps(steps)
-        self._offsets, self._bytes = places_of(steps, _in_slots(steps), self.parts)
+        self._offsets, self._bytes = offsets_of(steps, _in_slots(steps), self.parts)
         self._tables(steps)
         self._operands_of(steps)
         self.forget()

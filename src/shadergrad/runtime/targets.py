@@ -49,7 +49,7 @@ def target_of(
     row = row_of(info, features, settings)
     target = target_with(limits, settings, row)
     if row == "portable":
-        return target.having(counts_rounds="llvmpipe" in info["device"].lower())
+        return target.having(limits_iterations="llvmpipe" in info["device"].lower())
     name = info["device"] or info["description"] or "unnamed adapter"
     return replace(
         target,

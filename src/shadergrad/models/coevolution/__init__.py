@@ -16,6 +16,7 @@ from .families import Family, FamilyError, effective_depth, sequence_weights, sp
 from .family_logits import FamilyPredictor
 from .gene_loci import read_loci
 from .headers import Locus
+from .intra_protein import ranked_within, within_precision, write_within
 from .losses import Contacts, MaskedTokens
 from .metrics import average_precision, bootstrap_interval, measure, precision_at
 from .model import CoevolutionTransformer, ContactPredictor, EncoderLayer, MaskedLanguageModel
@@ -25,7 +26,6 @@ from .structure_files import numbered_pairs, structure_contacts, structure_withi
 from .synthetic import Physics, plant_contacts, sample_families, sample_family
 from .training import Objective, contact_balance, decay_groups, inputs_of, model_for
 from .vocabulary import AMINO_ACIDS, CLS, MASK, PAD, SEP, ResidueError, X, decode, encode
-from .within import ranked_within, within_precision, write_within
 
 __all__ = [
     "AMINO_ACIDS",

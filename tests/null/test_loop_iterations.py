@@ -1,4 +1,4 @@
-"""How many rounds the loops of a kernel make, by its text, and that no kernel of the compiler makes more than a device allows."""
+"""The loop iterations of a kernel are counted in its source, and no kernel of the compiler makes more than a device allows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
+from shadergrad.compile.loop_iterations import MOST_ITERATIONS, check, iterations_of
 from shadergrad.compile.pipeline import compile_graph
-from shadergrad.compile.rounds import MOST_ROUNDS, check, rounds_of
 from shadergrad.errors import CompileError
 from shadergrad.graph.capture import Capture
 from shadergrad.target import PORTABLE, ROWS, Target
@@ -28,7 +28,7 @@ def main(body: str, before: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("body", "rounds"),
+    ("body", "iterations"),
     [
         ("let x = 1;", 0),
         ("for (var r = 0; r < 100; r++) { x += 1; }", 101),
@@ -54,18 +54,18 @@ def main(body: str, before: str = "") -> str:
         ("// for (var k = 0; k < 100; k++) { }", 0),
     ],
 )
-def test_rounds_are_counted_from_the_text(body: str, rounds: int) -> None:
-    assert rounds_of(main(body)) == rounds
+def test_iterations_are_counted_from_the_text(body: str, iterations: int) -> None:
+    assert iterations_of(main(body)) == iterations
 
 
-def test_rounds_of_functions_count_where_they_are_called() -> None:
+def test_iterations_of_functions_count_where_they_are_called() -> None:
     function = "fn f(x: f32) -> f32 {\n  for (var k = 0; k < 9; k++) { }\n  return x;\n}\n"
-    assert rounds_of(main("let a = f(1.0);", function)) == 10
-    assert rounds_of(main("for (var r = 0; r < 100; r++) { let a = f(1.0); }", function)) == 101 * 11
+    assert iterations_of(main("let a = f(1.0);", function)) == 10
+    assert iterations_of(main("for (var r = 0; r < 100; r++) { let a = f(1.0); }", function)) == 101 * 11
 
 
 def test_a_kernel_that_would_be_cut_short_is_refused_in_words() -> None:
-    with pytest.raises(CompileError, match=r"\[sum\] .* 70,001 rounds.*silently stops after 65,535"):
+    with pytest.raises(CompileError, match=r"\[sum\] .* 70,001 iterations.*silently stops after 65,535"):
         check(main("for (var r = 0; r < 70000; r++) { x += 1; }"), "sum")
 
 
@@ -103,9 +103,9 @@ LONG: dict[str, Callable[[], sg.Tensor]] = {
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", LONG)
-def test_no_kernel_makes_more_rounds_than_a_device_in_software_allows(name: str, target: str) -> None:
+def test_no_kernel_makes_more_iterations_than_a_device_in_software_allows(name: str, target: str) -> None:
     plan, _ = compile_graph(Capture([LONG[name]()._node]).graph(), TARGETS[target])
-    assert {k.name: n for k in plan.kernels if (n := rounds_of(k.source)) > MOST_ROUNDS} == {}
+    assert {k.name: n for k in plan.kernels if (n := iterations_of(k.source)) > MOST_ITERATIONS} == {}
 
 
 def test_very_many_elements_of_one_place_are_added_several_a_round() -> None:

@@ -1,7 +1,7 @@
-"""Arrays joined where they lie. In: steps. Out: steps without the joins whose parts can be written to the result.
+"""Concatenation without copies. In: steps. Out: steps without the concatenations whose parts can be written into the result.
 
-The parts of `cat` along the first axis lie one after another in the result. Kernels write them there, and nothing is copied. So a part is a range of bytes of
-another row, and the result's memory is taken from the first write of a part to the last read of any of them.
+The parts of `cat` along the first axis are adjacent in the result. Kernels write them there, and nothing copies them. So a part is a range of bytes
+of another row. The result's memory is reserved from the first write of a part to the last read of any of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..primitives.views import Cat, Reshape
 
 
 class Part(NamedTuple):
-    """Where a row lies: in another one, so many bytes behind its beginning."""
+    """The memory of a row: in the row `whole`, `offset` bytes after its start."""
 
     whole: int
     offset: int
@@ -26,8 +26,8 @@ class Part(NamedTuple):
 Parts = dict[int, Part]
 
 
-def joined_in_place(steps: Steps, movable: Collection[int]) -> tuple[Steps, Parts]:
-    """The program without such joins, and where their parts lie. movable: rows that may lie anywhere in memory that programs share."""
+def concatenated_in_place(steps: Steps, movable: Collection[int]) -> tuple[Steps, Parts]:
+    """The program without such concatenations, and the memory of their parts. movable: rows that may have any offset in memory that programs share."""
     parts: Parts = {}
     removed: set[int] = set()
     dying = {row for dead in steps.dies for row in dead}  # the others are kept, because an output may show them
@@ -52,8 +52,8 @@ def joined_in_place(steps: Steps, movable: Collection[int]) -> tuple[Steps, Part
     return replace(steps, steps=tuple(new), dies=tuple(dies)), parts
 
 
-def places_of(steps: Steps, rows: Collection[int], parts: Parts) -> tuple[dict[int, int], int]:
-    """The byte at which each row begins, and how many bytes there are; parts lie in their whole."""
+def offsets_of(steps: Steps, rows: Collection[int], parts: Parts) -> tuple[dict[int, int], int]:
+    """The offset of each row in bytes, and the size of the memory. A part has an offset in its whole."""
     taken: set[int] = set()
     written = []
     for step in steps.steps:
@@ -66,7 +66,7 @@ def places_of(steps: Steps, rows: Collection[int], parts: Parts) -> tuple[dict[i
 
 
 def _parts_of(steps: Steps, step: Step, movable: Collection[int]) -> Parts:
-    """The parts of a join that can lie in its result; none if one of them cannot."""
+    """The parts of a concatenation that can be stored in its result; none if one of them cannot."""
     if step.hosted is None or not isinstance(step.hosted.of, Cat):
         return {}
     (whole,) = step.writes
@@ -76,8 +76,8 @@ def _parts_of(steps: Steps, step: Step, movable: Collection[int]) -> Parts:
     begin = 0
     for row, views in zip(step.reads, step.hosted.views, strict=True):
         nbytes = steps.rows[row].nbytes
-        lies = row in movable and row not in found and nbytes % ALIGNMENT == 0
-        if not lies or not all(isinstance(view, Reshape) for view in views):
+        fits = row in movable and row not in found and nbytes % ALIGNMENT == 0
+        if not fits or not all(isinstance(view, Reshape) for view in views):
             return {}
         found[row] = Part(whole, begin)
         begin += nbytes

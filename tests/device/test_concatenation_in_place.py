@@ -14,7 +14,7 @@ from shadergrad.compile.native.program import Steps
 from shadergrad.drive.execute import programs
 from shadergrad.extend import Operation, Spec
 from shadergrad.runtime import cpu, llvm, native_cpu
-from shadergrad.runtime.joined import Parts
+from shadergrad.runtime.concatenation import Parts
 
 pytestmark = pytest.mark.skipif(
     llvm.installed() is None, reason='llvmlite is not installed: pip install "shadergrad[cpu]"'

@@ -2,7 +2,7 @@
 
 A software rasteriser leaves every loop of an invocation once its loops have made 65,535 iterations together (Mesa's
 LP_MAX_TGSI_LOOP_ITERATIONS). It drops the remaining iterations silently, and nested loops count, too. So choices keep all loops of a
-kernel below MOST_ROUNDS on every target, and `check` refuses a kernel that such a device would cut short (`Traits.counts_rounds`).
+kernel below MOST_ITERATIONS on every target, and `check` refuses a kernel that such a device would cut short (`Traits.limits_iterations`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from functools import lru_cache
 from ..errors import CompileError
 from ..symbolic_sizes import MARK
 
-MOST_ROUNDS = 60000  # iterations of all loops of an invocation: slightly below the smallest known limit
+MOST_ITERATIONS = 60000  # iterations of all loops of an invocation: slightly below the smallest known limit
 
-# loops that end when data says so, by what identifies them, and the most rounds that they make
+# loops whose end depends on data: the beginning of each, and its maximum number of iterations
 OF_DATA = {
     "while (y != 0u)": 48,  # Euclid's algorithm on 32 bits: the golden ratio's powers
     "while (steps >= 8)": 34,  # sg_fmod: exponents differ by at most 276
@@ -34,16 +34,16 @@ LET = re.compile(r"\b(?:let|const|var) (\w+)(?:: \w+)? = ([^;]+);")
 
 def check(source: str, name: str) -> None:
     """Raises CompileError, which names the kernel, if its loops make more iterations than such a device allows per invocation."""
-    found = rounds_of(source)
-    if found > MOST_ROUNDS:
+    found = iterations_of(source)
+    if found > MOST_ITERATIONS:
         raise CompileError(
-            f"[{name}] the loops of one invocation make {found:,} rounds; this device, a rasteriser in software, silently stops "
+            f"[{name}] the loops of one invocation make {found:,} iterations; this device, a rasteriser in software, silently stops "
             f"after 65,535. Hint: compute it in parts, along the longest axis, or on another device."
         )
 
 
 @lru_cache(maxsize=4096)
-def rounds_of(source: str) -> int:
+def iterations_of(source: str) -> int:
     """An upper bound of the iterations of all loops of an invocation. A loop whose end is not known from the text counts once."""
     if not HEAD.search(source):
         return 0
@@ -55,16 +55,16 @@ def rounds_of(source: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _rounds_of_functions(names: tuple[str, ...], library: tuple[str, ...]) -> int:
+def _iterations_of_functions(names: tuple[str, ...], library: tuple[str, ...]) -> int:
     bodies = _functions("".join(library))
     known: dict[str, int] = {}
     return sum(_of_function(name, bodies, known) for name in names)
 
 
-def rounds_within(expression: str, library: Mapping[str, str]) -> int:
+def iterations_within(expression: str, library: Mapping[str, str]) -> int:
     """The loop iterations in the functions of `library` (name to text) that an expression calls."""
     names = tuple(n for n in re.findall(r"sg_\w+", expression) if n in library)
-    return _rounds_of_functions(names, tuple(library.values())) if names else 0
+    return _iterations_of_functions(names, tuple(library.values())) if names else 0
 
 
 def _functions(source: str) -> dict[str, str]:
@@ -100,7 +100,7 @@ def _of_text(text: str, bodies: dict[str, str], known: dict[str, int], lets: dic
     for head, inner, start, stop in _loops(text):
         outside.append(text[end:start])
         end = stop
-        # one round more finds that there is none
+        # plus one, for the test that ends the loop
         total += (_most(head, lets) + 1) * (1 + _of_text(inner, bodies, known, lets))
     outside.append(text[end:])
     calls = re.findall(r"\b(\w+)\(", "".join(outside))
