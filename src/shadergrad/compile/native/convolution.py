@@ -41,7 +41,7 @@ def stretches_of(k: int) -> int:
 
 
 def panel_for(m: int, vectors: int, k: int, tile: Tile) -> Panel:
-    """The tile for m channels and so many vectors of columns: of the width that takes the least time, with vectors that only fill the last panel."""
+    """The tile for m channels and so many vectors of columns. Its width takes the least time, the padding of the last panel included."""
     widths = range(4 if tile == LARGE else 1, 0, -1)
     wide = min(widths, key=lambda w: -(-vectors // w) * w * RATES[w - 1])
     tall = min(24 // wide, 12) if tile == LARGE else 6
@@ -125,7 +125,7 @@ def text_for(panel: Panel, packing: Packing, storing: Storing) -> str:
 
 
 def _columns(panel: Panel, packing: Packing) -> list[str]:
-    """What packing needs of a panel's columns."""
+    """Load the offsets of a panel's columns, for packing."""
     lines = ["%column.offsets = getelementptr i32, ptr %columns, i64 %j"]
     if packing == "turn":
         return lines

@@ -14,7 +14,7 @@ TRUE = f"<{', '.join(['i1 true'] * LANES)}>"
 
 
 def function_of(lines: Sequence[str]) -> str:
-    """The function `kernel` with a body that begins behind the label `entry`."""
+    """The function `kernel`. Its body starts after the label `entry`."""
     body = "\n".join(line if line.endswith(":") else "  " + line for line in lines)
     vector, pointers = f"v{LANES}f32", f"v{LANES}p0"
     return "\n".join(
@@ -36,7 +36,7 @@ def function_of(lines: Sequence[str]) -> str:
 
 
 def described(buffers: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Load the addresses of buffers, and the words of the description, which is one of them."""
+    """Load the addresses of the buffers, and the words of the description, which is one of the buffers."""
     lines = []
     for k, name in enumerate(buffers):
         lines += [f"%{name}.entry = getelementptr ptr, ptr %buffers, i64 {k}", f"%{name} = load ptr, ptr %{name}.entry"]

@@ -1,10 +1,10 @@
 """How a kernel iterates: the choice between rows, columns and one long row. In: a group. Out: a `Domain`, plain data.
 
-A kernel computes `outer` rows of `segments` times `inner` elements. Within a row, elements that lie one after the other in memory are
-computed `lanes` at a time; the last ones of a row are the last `lanes` of it, of which some are computed twice, to the same values.
-Where a reduction's rows are scattered (columns), neighbouring rows are computed together instead, and a loop runs along them.
-A kernel without rows is flat: its text does not depend on its size. If parts of a row come from different arrays, such as the gradients of an LSTM's gates,
-the row is cut between them, and each piece has a loop of its own, without conditions.
+A kernel computes `outer` rows of `segments` times `inner` elements. Contiguous elements of a row are computed `lanes` at a time. The last
+vector of a row ends with the row: it overlaps the one before, and computes some elements twice, with equal results. If the elements of a
+reduction's row are not contiguous (columns), a vector holds neighbouring rows instead, and a loop runs along them. A kernel without rows is
+flat: its text does not depend on its size. If parts of a row come from different arrays, such as the gradients of an LSTM's gates, the row is
+cut between them, and each piece has its own loop without conditions.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from ..groups import Group, row_position
 from ..recorder import UNKNOWN, Recorder
 from .registers import LANES
 
-STRIDED, SCATTERED = 8.0, 24.0  # what a load takes whose lanes lie apart, evenly or not, beside one of neighbours
-A_ROW = 20.0  # what beginning a row takes
+STRIDED, SCATTERED = (
+    8.0,
+    24.0,
+)  # the cost of a load with a constant stride, and of a gather, relative to a contiguous load
+A_ROW = 20.0  # the cost of starting a row
 MOST_PIECES = 8  # pieces of a row: each is a loop in the text
 
 
 @dataclass(frozen=True)
 class Domain:
-    """outer rows of segments x inner elements; columns: rows are computed together, lanes of them; flat: one row of any length; cuts: elements of a row
-    at which another piece begins."""
+    """outer rows of segments x inner elements. columns: a vector holds an element of each of `lanes` rows. flat: one row of any length. cuts: the
+    elements of a row at which a new piece begins."""
 
     outer: int
     segments: int
@@ -47,7 +50,7 @@ class Domain:
 
     @property
     def units(self) -> int:
-        """What threads share out: rows, or the elements of the only one."""
+        """The number of units that threads divide among them: rows, or elements if there is only one row."""
         return self.inner if self.flat else self.outer
 
     @property
@@ -65,7 +68,7 @@ class Domain:
 
 
 def lanes_of(n: int, most: int = LANES) -> int:
-    """How many of n elements in a row are computed at once."""
+    """The number of lanes for n contiguous elements."""
     return min(most, 1 << (max(n, 1).bit_length() - 1))
 
 
@@ -84,13 +87,13 @@ def _of_rows(group: Group, most: int) -> Domain:
 
 
 def domain_of_reduction(shape: Shape, axes: tuple[int, ...], most: int = LANES) -> Domain:
-    """How elements of such an array are joined along axes, by whichever kernel: a sum has the same bits in each."""
+    """The domain of a reduction over axes. It depends on shape and axes only, so that every kernel sums in the same order, to the same bits."""
     inner = math.prod(shape[a] for a in axes)
     outer = math.prod(shape) // inner
     wide = [a for a in range(len(shape)) if shape[a] > 1]
     if not wide or wide[-1] not in axes:
         return Domain(outer, 1, inner, lanes_of(outer, most), columns=True)
-    run = 1  # the elements of a row that lie one after the other
+    run = 1  # the contiguous elements of a row
     for a in reversed(wide):
         if a not in axes:
             break
@@ -99,7 +102,7 @@ def domain_of_reduction(shape: Shape, axes: tuple[int, ...], most: int = LANES) 
 
 
 def order_of(node: Node) -> tuple[bool, int]:
-    """A key that is equal for reductions of the same rows whose elements are joined in the same order."""
+    """A key that is equal for two reductions of the same rows if they combine the elements in the same order."""
     domain = domain_of_reduction(node.inputs[0].shape, node.primitive.axes)  # type: ignore[attr-defined]
     return domain.columns, domain.segments
 
@@ -149,7 +152,7 @@ class _Borders(Recorder):
 
 
 def _cost(group: Group, domain: Domain, is_buffer: Callable[[Node], bool]) -> tuple[float, Domain]:
-    """Of an element, about, in loads of neighbours, less what every domain takes; and the domain, cut where that helps."""
+    """The estimated cost of an element, in contiguous loads, without the cost that all domains share; and the domain, cut if that saves checks."""
     own = {id(n) for n in group.roots}
     for can_cut in (not domain.flat, False):
         recorder = _Borders(lambda n: id(n) not in own and is_buffer(n), can_cut)

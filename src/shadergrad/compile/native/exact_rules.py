@@ -1,7 +1,7 @@
-"""The rules of compile/simplify.py and lower.py that keep the bits of a value as well, whatever graph it is part of. In: rules. Out: rules.
+"""The rules of compile/simplify.py and lower.py that also preserve the bits of a value, in every graph. In: rules. Out: rules.
 
-An operation may run by itself, in a loop that is not captured or in a captured step, each of which shows the rules another part of a
-graph. So a rule that gives another rounding is left out, or is used where it gives the same. Signs of zero are bits, too.
+The same operation may run alone, in an uncaptured loop or in a captured step, and the rules see a different graph each time. So a rule that
+changes a rounding is left out, or restricted to the cases in which it does not. The sign of zero is one of these bits.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ EXACT = 1 << 24  # float32 holds every whole number up to it
 
 
 def fold_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Functions are computed by kernels: NumPy's have other last bits."""
+    """Does not fold functions: kernels compute them, and NumPy's results differ in the last bits."""
     return None if type(p) in OF_SINGLE else simplify.fold_constants(r, p, inputs)
 
 
 def reduce_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """The sum of equal numbers of float32 is exact in float64; products, and sums of float64, are rounded with each number."""
+    """Folds only sums of equal float32 numbers, which are exact in float64. Products and float64 sums are rounded at each step."""
     found = simplify.reduce_constants(r, p, inputs)
     if found is None or inputs[0].dtype.category != 2:
         return found
@@ -34,7 +34,7 @@ def reduce_constants(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def sum_of_repeats(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Where nothing but repeats is added, the sum is exact before it is rounded."""
+    """Applies only if all added elements are repeats: then the sum is exact before it is rounded."""
     if not isinstance(p, ReduceSum):
         return None
     found, (x,) = simplify.sum_of_repeats(r, p, inputs), inputs
@@ -43,11 +43,11 @@ def sum_of_repeats(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     source = x.inputs[0]
     if x.dtype is not float32 or x.size // source.size > EXACT or any(source.shape[a] > 1 for a in p.axes):
         return None
-    return _with_zero(r, found)  # as sums begin
+    return _with_zero(r, found)  # a sum starts at 0.0, so that -0.0 becomes 0.0
 
 
 def sum_of_parts(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A part of -0.0 was added to 0.0."""
+    """Adds 0.0, as the sum does, so that a part of -0.0 becomes 0.0."""
     found = simplify.sum_of_parts(r, p, inputs)
     if found is None or found.dtype.category != 2:
         return found
@@ -55,13 +55,13 @@ def sum_of_parts(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def fold_to_views(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Of windows that do not overlap each element was added to 0.0. Others are added in the interpreter's order, by it."""
+    """Applies only to windows that do not overlap, and adds 0.0 to each element. The interpreter sums overlapping ones in its own order."""
     found = lower.fold_to_views(r, p, inputs)
     return found if found is None or found.dtype.category != 2 else _with_zero(r, found)
 
 
 def _with_zero(r: Rewriter, x: Node) -> Node:
-    """0.0 for -0.0."""
+    """x with 0.0 in place of -0.0."""
     return r.add(x, 0.0)
 
 

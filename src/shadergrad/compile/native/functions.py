@@ -1,7 +1,8 @@
 """Functions of one float32 as LLVM IR: within 2 ulp of the exact value, NaN, infinities and signed zeros as NumPy has them.
 
-exp, sigmoid, tanh and erf, of which networks compute the most, stay in float32, of which a register holds twice as many; the others are computed in
-float64 by a polynomial that is exact to some 1e-10, and rounded once. There is no table and no branch, so that a vector of elements takes one path.
+exp, sigmoid, tanh and erf are the most frequent ones in networks. They are computed in float32, of which a register holds twice as many. The others
+are computed in float64 by a polynomial with an error of about 1e-10, and rounded once. They use no table and no branch, so that all lanes of a
+vector take the same path.
 Sources: exp and log by argument reduction and series, as in Muller et al., "Handbook of Floating-Point Arithmetic", 2018, chapter 10;
 erf and tanh by interpolants at Chebyshev's points.
 """
@@ -15,7 +16,7 @@ import numpy as np
 from .values import Statements, Value, literal
 
 LN2 = math.log(2.0)
-LARGEST, SMALLEST = 700.0, -700.0  # what exp is cut to: float32 has overflowed long before
+LARGEST, SMALLEST = 700.0, -700.0  # exp clamps its argument to these; float32 overflows long before
 EXP = [1.0 / math.factorial(k) for k in range(9, -1, -1)]  # |r| <= ln(2) / 2: 6e-12
 EXP32 = [
     0.0013926191,
@@ -95,7 +96,7 @@ ERFINV_FAR = [  # the same between ERFINV_FROM and ERFINV_END: 1.3e-9
     0.8530428451415907,
     3.0742058190907926,
 ]
-SHIFT = 1.5 * 2.0**52  # added to a double, it rounds to the nearest whole number, which its last bits then are
+SHIFT = 1.5 * 2.0**52  # added to a double, it rounds to the nearest whole number, which is then in the last bits
 SHIFT32, SHIFT32_BITS = 1.5 * 2.0**23, 0x4B400000  # the same of float32
 ONE, TWO_52, HALF_RANGE = 0x3FF0 << 48, 0x4330 << 48, 0x3FE6A09E667F3BCD  # the bits of 1, 2 ** 52 and sqrt(1/2)
 
@@ -109,19 +110,19 @@ def _narrow(w: Statements, x: Value) -> Value:
 
 
 def _power_of_two(w: Statements, shifted: Value) -> Value:
-    """2 ** k for SHIFT + k, a whole k within +-1022: the last bits of the sum are k's. AVX2 has no conversion of doubles to 64-bit integers."""
+    """2 ** k from SHIFT + k, for a whole k within +-1022, whose bits are the last bits of the sum. AVX2 cannot convert doubles to 64-bit integers."""
     bits = w.op("shl", w.convert("bitcast", shifted, "i64"), literal(52, "i64"))
     return w.convert("bitcast", w.op("add", bits, literal(ONE, "i64")), "double")
 
 
 def _clamped(w: Statements, x: Value, low: float, high: float) -> Value:
-    """NaN stays."""
+    """x within LARGEST and SMALLEST; NaN for NaN."""
     x = w.select(w.compare("fcmp ogt", x, w.number(high, x)), w.number(high, x), x)
     return w.select(w.compare("fcmp olt", x, w.number(low, x)), w.number(low, x), x)
 
 
 def _reduced(w: Statements, x: Value) -> tuple[Value, Value]:
-    """(2 ** k, r) with x = k ln 2 + r, |r| <= ln(2) / 2; where x is NaN, any number and NaN."""
+    """(2 ** k, r) with x = k ln 2 + r, |r| <= ln(2) / 2. If x is NaN, r is NaN and 2 ** k any number."""
     shifted = w.fma(x, w.number(1.0 / LN2, x), w.number(SHIFT, x))
     k = w.op("fsub", shifted, w.number(SHIFT, x))
     high = 0.6931471803691238  # ln 2 in 33 bits: its product with k is exact
@@ -130,7 +131,7 @@ def _reduced(w: Statements, x: Value) -> tuple[Value, Value]:
 
 
 def _exp(w: Statements, x: Value) -> Value:
-    """e ** x of a double, cut to +-700."""
+    """e ** x of a double, with x clamped to +-700."""
     scale, r = _reduced(w, _clamped(w, x, SMALLEST, LARGEST))
     return w.op("fmul", w.polynomial(r, EXP), scale)
 
@@ -168,7 +169,7 @@ def expm1(w: Statements, x: Value) -> Value:
 
 
 def sigmoid(w: Statements, x: Value) -> Value:
-    """By e ** -|x|, which does not overflow. What 1 + e and the quotient lose by rounding is put right by a step of Newton's."""
+    """By e ** -|x|, which does not overflow. A step of Newton's method corrects the roundings of 1 + e and of the quotient."""
     one = w.number(1.0, x)
     e = exp(w, w.op("fneg", w.call("fabs", x)))
     top = w.select(w.compare("fcmp olt", x, w.number(0.0, x)), e, one)
@@ -182,7 +183,7 @@ def sigmoid(w: Statements, x: Value) -> Value:
 
 
 def _near(w: Statements, a: Value, coefficients: list[float]) -> Value:
-    """a + a p(a * a): what p gives is small beside 1, and so is its rounding."""
+    """a + a p(a * a). |p| is small compared with 1, so its rounding error is, too."""
     return w.fma(a, w.polynomial(w.op("fmul", a, a), coefficients), a)
 
 
@@ -223,7 +224,7 @@ def _log_of(w: Statements, m: Value, less_one: Value) -> Value:
 
 
 def _ends(w: Statements, x: Value, result: Value) -> Value:
-    """The logarithm at 0 and beyond: x is what it is of, as a double."""
+    """The logarithm of x at 0, of negative numbers, NaN and infinity. x: the argument as a double."""
     result = w.select(w.compare("fcmp oeq", x, w.number(math.inf, x)), x, result)
     result = w.select(w.compare("fcmp oeq", x, w.number(0.0, x)), w.number(-math.inf, x), result)
     outside = w.compare("fcmp ult", x, w.number(0.0, x))  # NaN, too
@@ -231,7 +232,7 @@ def _ends(w: Statements, x: Value, result: Value) -> Value:
 
 
 def _log(w: Statements, x: Value, scale: float, by_two: float) -> Value:
-    """scale * log(x), where by_two is that of 2."""
+    """scale * log(x). by_two: scale * log(2)."""
     x = _wide(w, x)
     e, m = _log_parts(w, x)
     part = _log_of(w, m, w.op("fsub", m, w.number(1.0, m)))

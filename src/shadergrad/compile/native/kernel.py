@@ -1,7 +1,7 @@
 """From a group to a function in LLVM IR: `void kernel(ptr buffers, i64 begin, i64 end)` computes rows, or elements, from begin to end.
 
-A row kernel goes along its rows once for each round of reductions, and stores whole rows of results as soon as what they are made of is
-known. Sums of floats are added in float64, lane by lane and then the lanes by halves, so that they are the same for any threads.
+A row kernel makes one pass along its rows for each round of reductions, and stores a result as soon as its operands are known. Sums of floats
+accumulate in float64 in each lane, then the lanes are added pairwise. So the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Kernel:
         ]
 
     def _least(self, name: str, at: str, last: str) -> list[str]:
-        """Where the lanes begin: the last ones end where the row does."""
+        """The first element of a vector; the last vector ends with the row."""
         if self.domain.lanes == 1:
             return []
         return [f"{name}.past = icmp sgt i64 {at}, {last}", f"{name} = select i1 {name}.past, i64 {last}, i64 {at}"]
@@ -137,7 +137,7 @@ class _Kernel:
         ]
 
     def _depths(self) -> dict[int, int]:
-        """Of reductions and roots, in which round they can be computed: after those that they read."""
+        """The round of each reduction and root: after the rounds of the reductions that it reads."""
         depth: dict[int, int] = {}
         inside = {id(n) for n in self.group.reduces}
         for node in (*self.group.reduces, *self.group.roots):
@@ -156,7 +156,7 @@ class _Kernel:
         return depth
 
     def _flush(self) -> None:
-        """What is known of a row goes before what follows."""
+        """Move the statements of the row level into the code, before the next loop."""
         self.code += self.s.lines[1]
         self.s.lines[1] = []
 
@@ -164,7 +164,7 @@ class _Kernel:
         """A loop along a row, or a piece of it."""
         domain, lanes = self.domain, self.domain.lanes
         self.w.forget_loop()
-        along = 1 if domain.columns else lanes  # elements of a round
+        along = 1 if domain.columns else lanes  # elements of an iteration
         register = f"%r{k}" if along > 1 else f"%r{k}.at"
         self.w.variables |= {
             "s": Variable(f"%s{k}", 2),
@@ -206,7 +206,7 @@ class _Kernel:
         return "double" if dtype.category == 2 else kind_of(dtype)
 
     def _accumulate(self, node: Node, name: str, k: str) -> str:
-        """Join the elements of a round with what was before."""
+        """Combine the elements of an iteration with the accumulator."""
         s, domain = self.s, self.domain
         (x,) = node.inputs
         is_sum = isinstance(node.primitive, ReduceSum)
@@ -236,13 +236,13 @@ class _Kernel:
         return rule(self.s, dtype, [a, b])
 
     def _new_lanes(self, k: str) -> Value:
-        """Of the last elements of a row, those that the round before has not joined."""
+        """The lanes of a row's last vector that the vector before does not contain."""
         s = self.s
         done = s.op("sub", Value(f"%r{k}.at", "i64", 3), Value(f"%r{k}", "i64", 3))
         return s.compare("icmp sge", self.w.lane_numbers("i32"), s.convert("trunc", done, "i32"))
 
     def _finish(self, node: Node, name: str) -> None:
-        """The result of a row, from its lanes."""
+        """Combine the lanes of the accumulator into the result of a row."""
         s, (x,) = self.s, node.inputs
         is_sum = isinstance(node.primitive, ReduceSum)
         kind = self._sum_kind(x.dtype) if is_sum else kind_of(x.dtype)
@@ -255,8 +255,8 @@ class _Kernel:
         self.w.local[id(node)] = lambda index: result
 
     def _across(self, node: Node, dtype: DType, value: Value) -> Value:
-        """All lanes joined, by halves. Lanes beyond the half are poison: where they were the lanes themselves, LLVM 22 took one lane for
-        another with AVX-512, where two reductions of integers were in one function (tests/device/test_native_cpu.py)."""
+        """All lanes combined, by halves. The upper lanes of each shuffle are poison: when they repeated lanes, LLVM 22 with AVX-512 confused two lanes
+        in a function with two integer reductions (tests/device/test_native_cpu.py)."""
         lanes, kind, whole = self.domain.lanes, value.kind, self.s.type_of(value.kind, True)
         s = self.s
         while lanes > 1:
@@ -272,7 +272,7 @@ class _Kernel:
     # -- results
 
     def _store(self, root: Node, level: int, first: int = 0, last: int = 0) -> None:
-        """Write a result: of elements `first` to `last` of a row, where it has pieces."""
+        """Write a result; if a row has pieces, its elements `first` to `last`."""
         domain = self.domain
         element = variable("r", last - first) + first if domain.cuts and level == 3 else domain.element
         position = row_position(root, domain.outer, domain.segments * domain.inner)

@@ -1,10 +1,10 @@
-"""A kernel over elements that overwrites what it reads, in LLVM IR: `void kernel(ptr table, i64 begin, i64 end)`, one text for all kernels.
+"""An elementwise kernel that overwrites its operands, in LLVM IR: `void kernel(ptr table, i64 begin, i64 end)`, one text for all kernels.
 
-Elements at the end of a range are computed in vectors that reach back, so some are computed twice, which must not be from their new values. So the kernel
-computes A_BLOCK elements at a time to memory on the stack, in the cache, and copies them to where they belong.
+The last vector of a range overlaps the one before, so some elements are computed twice, and the second time must not read the new values. So the
+kernel computes A_BLOCK elements at a time into a buffer on the stack, which stays in the cache, and copies them to their place.
 
 The table holds the address of the kernel, that of a description in 64-bit words, and the addresses of the kernel's buffers. The description is the number of
-buffers, then for each the bytes of an element if it is overwritten, else 0. At most MOST buffers are.
+buffers, then for each the bytes of an element if it is overwritten, else 0. At most MOST buffers are overwritten.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MOST = 8
 MOST_BUFFERS = 64
 A_BLOCK = 2048  # elements
 WIDEST = 8  # bytes of an element
-FEWEST = 64  # elements of a block, of which the last one takes fewer with it
+FEWEST = 64  # elements of a block; a shorter rest is added to the last one
 
 TEXT = f"""define void @kernel(ptr noalias %table, i64 %begin, i64 %end) nounwind {{
 entry:

@@ -9,11 +9,11 @@ operand is packed, too, a block of rows at a time, because elements of a column 
 
 BLAS packs both operands in each call, which takes as long as the multiplication if there are few rows, as in a recurrent network.
 
-Products of few rows by the same right operand, such as those of a recurrent network's times, are given its panels: `packing_text_for` is the kernel that
-packs them, one after another.
+If several products of few rows have the same right operand, as the time steps of a recurrent network do, its panels are packed once, by the kernel of
+`packing_text_for`.
 
-The buffers are left, right, result and a description in 64-bit words, named in WORDS. Strides are in elements. `packing` says how the right operand
-lies: COPIED, rows of a matrix; TURNED, rows of its transpose; READY, panels. `packs` is 1 if the left operand is packed. Each of `ranges` ranges has
+The buffers are left, right, result and a description in 64-bit words, named in WORDS. Strides are in elements. `packing` is the layout of
+the right operand: COPIED, rows of a matrix; TURNED, rows of its transpose; READY, panels. `packs` is 1 if the left operand is packed. Each of `ranges` ranges has
 `range.rows` rows, the last one the rest, too.
 """
 
@@ -31,8 +31,8 @@ WORDS = (
 COPIED, TURNED, READY = 0, 1, 2
 A_STRETCH = 1 << 10  # elements of a contraction whose panel is packed at a time, on the stack
 A_BLOCK = 48  # rows of a left operand that are packed at a time
-MOST_PACKED = 1 << 27  # scalar multiplications with a packed left operand, from which on BLAS is faster
-FEWEST_ROWS = 512  # of a range, which packs the panel anew
+MOST_PACKED = 1 << 27  # scalar multiplications; with a packed left operand, BLAS is faster for more
+FEWEST_ROWS = 512  # of a range; each range packs the panel again
 UNITS = 16  # at most, where rows are divided into ranges
 RATES = (1.25, 1.08, 1.03, 1.0)  # the relative time of a panel of 1 to 4 vectors, for each of them
 VECTOR = f"<{LANES} x float>"
@@ -189,7 +189,7 @@ def _function(lines: Sequence[str]) -> str:
 
 
 def _placed(panel: Panel) -> list[str]:
-    """The matrix and the number of a panel, its first column, and where it begins among packed ones."""
+    """The matrix and the number of a panel, its first column, and its offset among the packed panels."""
     return [
         "%matrix = udiv i64 %column, %panels",
         "%number = urem i64 %column, %panels",

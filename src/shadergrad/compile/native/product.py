@@ -1,10 +1,9 @@
 """Batched products of small matrices as functions in LLVM IR: `units` are matrices of the batch, and their elementwise epilogue is part of it.
 
-BLAS is called once a matrix, with threads of its own, which small matrices are not worth. Here a tile of some rows and vectors
-of results stays in registers along the contraction, which is added from its first element to its last with fma: an element's bits do not
-depend on where its tile begins, so the last tiles of an axis may reach back over those before them. A right operand that many rows
-meet, or whose rows do not lie one after the other, is copied first, once a matrix, tile by tile of its columns (panels). Where there is no BLAS,
-kernels compute the large products, too.
+A call of BLAS per matrix, with its own threads, costs too much for small matrices. Here a tile of rows and vectors of results stays in registers
+along the contraction, which is accumulated by fma from its first element to its last. So the bits of an element do not depend on the start of its
+tile, and the last tile of an axis may overlap the one before. If many rows are multiplied by a right operand, or if its rows are not contiguous, it
+is first copied into panels, each of a tile's columns, once per matrix. Without BLAS, these kernels compute large products, too.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .writer import Variable, Writer
 FEWEST_BATCHES = 4
 LARGEST = 1 << 21  # multiplications of a matrix, beyond which BLAS is as fast
 MOST_PACKED = 1 << 15  # elements of a right operand
-WORTH_COPY = 16  # rows from which on panels are worth a copy
+WORTH_COPY = 16  # the number of rows from which on the copy into panels pays
 
 
 def serves_product(node: Node, tile: Tile) -> bool:
@@ -41,11 +40,11 @@ def serves_product(node: Node, tile: Tile) -> bool:
 
 
 def serves_sizes(batch: int, m: int, n: int, k: int) -> bool:
-    """Whether products of that many m x n over k are computed by own kernels."""
+    """Whether this library's kernels, and not BLAS, compute a batch of so many products m x n over k."""
     return batch >= FEWEST_BATCHES and n >= LANES and 0 < m * n * k <= LARGEST and k * n <= MOST_PACKED
 
 
-# The same products of operands that lie row by row, for all sizes: buffers are left, right, result and (m, n, k). Without tiles.
+# The same products for operands in row-major order and all sizes, without tiles. The buffers are left, right, result and (m, n, k).
 ANY_SIZE = """define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {
 entry:
   %left = load ptr, ptr %buffers
@@ -119,10 +118,10 @@ declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
 
 @dataclass(frozen=True)
 class Tiles:
-    """How a product of batch matrices m x n over k is cut: tall rows by wide vectors of so many lanes.
+    """The tiles of a product of batch matrices m x n over k: `tall` rows by `wide` vectors of `lanes` elements.
 
-    packed: whether the right operand is copied into panels, each of the columns of a tile, which all rows then meet in turn, so that a large
-    operand is read from memory once.
+    packed: whether the right operand is copied into panels of a tile's columns. All rows are multiplied by one panel before the next, so that a
+    large operand is read from memory once.
     """
 
     batch: int
@@ -136,17 +135,17 @@ class Tiles:
 
     @property
     def columns(self) -> int:
-        """Of a tile."""
+        """The columns of a tile."""
         return self.lanes * self.wide
 
     @property
     def copied(self) -> int:
-        """Elements of the copy."""
+        """The number of elements in the copy."""
         return self.k * -(-self.n // self.columns) * self.columns
 
 
 def tiles_of(group: Group, is_buffer: Callable[[Node], bool], tile: Tile) -> Tiles:
-    """How the product of a group is cut, where registers hold a tile."""
+    """The tiles of the product of a group. tile: the sums that registers hold."""
     assert group.dot is not None
     left, right = group.dot.inputs
     batch, m, k = left.shape
@@ -178,7 +177,7 @@ class ProductText:
         self.place = variable("k", t.k)
 
     def write(self) -> tuple[str, tuple[Node, ...]]:
-        """The text, and the nodes whose buffers it takes."""
+        """The text of the function, and the nodes of its buffers, in order."""
         t, s, w = self.tiles, self.s, self.w
         w.variables = {
             "b": Variable("%b", 1),
@@ -243,7 +242,7 @@ class ProductText:
         return text, tuple(w.buffers.values())
 
     def _panels(self) -> list[str]:
-        """Copy the right operand of a matrix, tile by tile of its columns."""
+        """Copy the right operand of a matrix into panels of a tile's columns."""
         t, s, w = self.tiles, self.s, self.w
         w.variables |= {"k": Variable("%q", 3), "r": Variable("%p", 2, wide=True)}
         first = s.op("mul", Value("%p.at", "i64", 2), literal(t.k, "i64"))
@@ -271,7 +270,7 @@ class ProductText:
         return text
 
     def _multiply(self, sums: list[list[str]]) -> None:
-        """A place of the contraction."""
+        """The multiply-adds of one position of the contraction."""
         t, s, w = self.tiles, self.s, self.w
         whole = s.type_of("float", True)
         right = [self._right(j) for j in range(t.wide)]
@@ -293,7 +292,7 @@ class ProductText:
         return s.statement(f"load {s.type_of('float', True)}, ptr {address}, align 4", "float", 3, True)
 
     def _results(self, sums: list[list[str]]) -> None:
-        """The epilogue of a tile, and what it stores."""
+        """The epilogue of a tile, and its stores."""
         s, w = self.s, self.w
         whole = s.type_of("float", True)
         for i, row in enumerate(sums):

@@ -1,7 +1,7 @@
 """From a plan of the cpu device to steps in order: functions in LLVM IR, and operations of the interpreter between them.
 
-In: a Plan. Out: `Steps`, plain data but for the interpreter's primitives. What is read and written are rows of one table of arrays:
-inputs first. A row that is no output lives from the step that writes it to the last that reads it.
+In: a Plan. Out: `Steps`, plain data except for the interpreter's primitives. Steps read and write rows of one table of arrays, which starts with the
+inputs. A row that is no output is live from the step that writes it to the last step that reads it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .product import ProductText, tiles_of
 from .regions import TARGET, Hosted, region_of
 from .registers import Tile
 
-FEWEST = 1 << 12  # elements of a range that a thread takes
+FEWEST = 1 << 12  # elements of the smallest range that a thread claims
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Row:
 class Step:
     """A function over rows of the table, or an operation of the interpreter, whose result is its last row.
 
-    kernel: the number of the text. units: what ranges are made of, of `unit` elements each. least: the units of a range at least.
-    places: the dispatches of the plan that compute what it writes or joins, for people. own: of a kernel over elements, the rows of which it reads, for an
-    element, only the same one.
+    kernel: the number of the text. units: the number of units, of `unit` elements each, which threads divide into ranges. least: the minimum units of a
+    range. places: the dispatches of the plan whose values the step computes, for messages. own: for an elementwise kernel, the rows of which it reads
+    element i only to compute element i.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """texts: of the functions, each once. dies: rows that nothing reads after a step, by its number."""
+    """texts: the distinct functions. dies: for each step, the rows that no later step reads."""
 
     rows: tuple[Row, ...]
     inputs: int
@@ -86,7 +86,7 @@ class Steps:
 
 @collector_waits()
 def steps_of(plan: Plan, tile: Tile) -> Steps | None:
-    """The steps of a plan, where registers hold a tile; None where it stays with the interpreter."""
+    """The steps of a plan; None if the interpreter runs it. tile: the sums that registers hold."""
     region = region_of(plan, tile)
     if region is None:
         return None
@@ -105,7 +105,7 @@ def steps_of(plan: Plan, tile: Tile) -> Steps | None:
 
 
 def _ordered(groups: Sequence[Group], fuser: Fuser) -> list[Group]:
-    """Groups after those that they read from."""
+    """The groups in an order in which each follows those that it reads."""
     done: set[int] = set()
     found: list[Group] = []
     for first in groups:
@@ -124,9 +124,9 @@ def _ordered(groups: Sequence[Group], fuser: Fuser) -> list[Group]:
 
 @dataclass(frozen=True)
 class _Emitted:
-    """The step of a group, for all groups with the same likeness (compile/deduplicate.py): nodes are given by their places in it.
+    """The step of all groups with one key (compile/deduplicate.py). Nodes are given by their positions in the key.
 
-    kernel, units, least, shape: as in `Step`. buffers: what the kernel is given. own: what it reads at its own element alone.
+    kernel, units, least, shape: as in `Step`. buffers, own: as in `Step`, by position.
     """
 
     kernel: int
@@ -138,7 +138,7 @@ class _Emitted:
 
 
 class _Table:
-    """Rows and steps while they are made."""
+    """The rows and steps during their construction."""
 
     def __init__(self, inputs: Sequence[Node], fuser: Fuser, tile: Tile) -> None:
         self.tile = tile
@@ -146,7 +146,7 @@ class _Table:
         self.rows: list[Row] = []
         self.place: dict[int, int] = {}
         self.texts: dict[str, int] = {}
-        self.emitted: dict[Any, _Emitted] = {}  # by likeness
+        self.emitted: dict[Any, _Emitted] = {}  # by key
         self.steps: list[Step] = []
         self.is_buffer: Callable[[Node], bool] = lambda n: is_source(n) or id(n) in fuser.stored
         for node in inputs:
@@ -187,7 +187,7 @@ class _Table:
         return _Emitted(number, domain.units, least, f"{group.archetype} {shape}", buffers, own)
 
     def _own(self, group: Group, like: Likeness) -> tuple[int, ...]:
-        """What a kernel over elements reads only at the element that it computes."""
+        """The buffers that an elementwise kernel reads only at the element that it computes."""
         elsewhere, read = set(), {}
         for (key, place), node in self.fuser.reads(group).items():
             read[key] = node
@@ -209,7 +209,7 @@ class _Table:
         assert isinstance(node.primitive, Hosted)
         reads = tuple(self.row(n) for n in node.inputs)
         first, *others = group.roots
-        for root in (first, *others):  # a reshape of the result is the result
+        for root in (first, *others):  # a reshape of the result has the same memory
             self.place[id(root)] = self.row(node)
         self.steps.append(Step(node.primitive.name, reads, (self.row(node),), node.primitive))
 
@@ -217,7 +217,7 @@ class _Table:
         last: dict[int, int] = {}
         base: dict[
             int, tuple[int, ...]
-        ] = {}  # of results of the interpreter that may be views, what they may be views of
+        ] = {}  # the results of the interpreter that may be views, with the rows that they may be views of
         for k, step in enumerate(self.steps):
             for row in (*step.reads, *step.writes):
                 self._live(row, k, last, base)
@@ -225,7 +225,7 @@ class _Table:
                 base[step.writes[0]] = step.reads
         dies: list[list[int]] = [[] for _ in self.steps]
         kept = {*outputs, *range(inputs)}
-        for row in outputs:  # an output that is a view keeps what it shows
+        for row in outputs:  # an output that is a view keeps the viewed row alive
             self._keep(row, kept, base)
         for row, k in last.items():
             if row not in kept:
@@ -246,7 +246,7 @@ class _Table:
 
 
 def may_alias(hosted: Hosted) -> bool:
-    """Whether the result may show memory of an operand."""
+    """Whether the result may be a view of an operand."""
     if isinstance(hosted.of, Cat | ScatterAdd):
         return False
     return hosted.of.kind not in ("dot", "reduce", "elementwise") or not type(hosted.of).__module__.startswith(OWN)

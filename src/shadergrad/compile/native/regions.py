@@ -1,7 +1,7 @@
-"""From a plan of the cpu device to the graph that groups are made of. In: a Plan whose kernels are primitives. Out: nodes.
+"""From a plan of the cpu device to the graph that the fuser divides into groups. In: a Plan whose kernels are primitives. Out: nodes.
 
-What has a form in LLVM IR stays as it is. Everything else becomes a `Hosted` call: the interpreter's own primitive, with the views of
-its operands, which NumPy takes without a copy. So the fuser treats it as a kernel of its own.
+Nodes with a form in LLVM IR stay unchanged. Every other node becomes a `Hosted` call: the interpreter's primitive, with the views of its operands,
+which NumPy reads without a copy. The fuser treats each of these calls as a separate kernel.
 """
 
 from __future__ import annotations
@@ -32,14 +32,18 @@ from .registers import Tile
 from .unpacking import unpacked_late
 
 TARGET = Target("llvm", max_storage_buffers=64, max_binding_bytes=1 << 62)
-MOST_WEIGHTS = 1 << 24  # of attention, which are kept from the forward pass to the backward one
-CONVOLUTIONS = (convolution.spread_to_residues, convolution.depthwise_to_map, convolution.conv_to_dot)  # as products
-VIEWS = ("Reshape", "Permute", "Expand", "Slice", "Flip")  # of NumPy's, without a copy
+MOST_WEIGHTS = 1 << 24  # of an attention, stored from the forward to the backward pass
+CONVOLUTIONS = (
+    convolution.spread_to_residues,
+    convolution.depthwise_to_map,
+    convolution.conv_to_dot,
+)  # become matrix multiplications
+VIEWS = ("Reshape", "Permute", "Expand", "Slice", "Flip")  # NumPy has them without a copy
 
 
 @dataclass(frozen=True, eq=False)
 class Hosted(Call):
-    """An operation of the interpreter. views: of each operand, from the array that is in memory to what the operation is given."""
+    """An operation of the interpreter. views: for each operand, the views from the stored array to the operand."""
 
     kind = "call"
     of: Primitive
@@ -52,7 +56,7 @@ class Hosted(Call):
 
 @dataclass(frozen=True)
 class Region:
-    """A graph: its inputs in the order of the plan's, and its outputs. Equal outputs are one node; an output may be an input.
+    """A graph: its inputs, in the plan's order, and its outputs. Equal outputs are one node. An output may be an input.
 
     places: of nodes, by id, the dispatches of the plan that they come from.
     """
@@ -63,8 +67,8 @@ class Region:
 
 
 def region_of(plan: Plan, tile: Tile) -> Region | None:
-    """The graph of a plan for a processor; None where it holds arrays without elements, which loops over elements do not expect, and of a plan of several
-    stages, which is only shown: each stage has a plan of its own."""
+    """The graph of a plan for a processor. None if the plan has an array without elements, which the kernels' loops do not support, or several
+    stages: such a plan is only displayed, and each stage has its own plan."""
     if any(0 in spec.shape for spec in plan.buffers):
         return None
     primitives = [from_data({"primitive": k.primitive, **json.loads(k.parameters)}) for k in plan.kernels]
@@ -95,7 +99,7 @@ def region_of(plan: Plan, tile: Tile) -> Region | None:
 
 
 def attention_composed(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Attention by its own operations, where its weights may be kept: products by BLAS, and all else in kernels along rows."""
+    """Composes attention of matrix multiplications and row kernels, if its weights may be stored."""
     if not isinstance(p, Attention | AttentionGradient):
         return None
     q, k = inputs[-len(p.names) :][:2]
@@ -105,7 +109,7 @@ def attention_composed(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None
 
 
 def checked_gather(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """The interpreter raises where a position is out of range, before a kernel reads there."""
+    """Adds a check of the positions by the interpreter, which raises an error for one out of range before a kernel reads there."""
     if not isinstance(p, Gather):
         return None
     x, positions = inputs
@@ -114,7 +118,7 @@ def checked_gather(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def joined_at_once(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """A GPU's kernel takes few arrays, so many are joined by several; here each element is copied once."""
+    """One `cat` in place of several: a GPU's kernel takes few arrays, so a plan concatenates many of them in steps."""
     if not isinstance(p, Cat):
         return None
     parts: list[Node] = []
@@ -125,7 +129,7 @@ def joined_at_once(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def _checked(r: Rewriter, positions: Node, size: int) -> Node:
-    """Positions that raise; of what shows others, all of them, these."""
+    """Positions after a check that raises an error. The check is of the whole array of which they are a view."""
     p = positions.primitive
     if isinstance(p, Reshape | Permute | Expand | Flip):
         return r.make(p, _checked(r, positions.inputs[0], size))
@@ -157,7 +161,7 @@ def serves(node: Node, tile: Tile) -> bool:
 
 
 def _hosted(outputs: list[Node], places: dict[int, int], tile: Tile) -> tuple[list[Node], dict[int, int]]:
-    """The graph with calls for what stays with the interpreter, and the places of its nodes."""
+    """The graph with `Hosted` calls, and the places of its nodes."""
     new: dict[int, Node] = {}
     found: dict[int, int] = {}
     for node in topological(outputs, lambda n: n.inputs):
@@ -177,7 +181,7 @@ def _hosted(outputs: list[Node], places: dict[int, int], tile: Tile) -> tuple[li
 
 
 def _behind_views(node: Node) -> tuple[Node, tuple[Primitive, ...]]:
-    """What a node is a view of, and the views from there to it."""
+    """The node of which a node is a view, and the views in between."""
     views: list[Primitive] = []
     while type(node.primitive).__name__ in VIEWS:
         views.append(node.primitive)

@@ -1,4 +1,4 @@
-"""What a processor's registers hold: how many elements a kernel computes at once, and which sums of products it keeps in them."""
+"""The use of a processor's registers: the lanes of a vector, and the tile of sums that a matrix multiplication accumulates in registers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ LANES = 16  # elements of a vector: one register of 64 bytes, two of 32, or four
 
 @dataclass(frozen=True)
 class Tile:
-    """The sums of products that stay in registers: of tall rows and wide vectors.
+    """The sums that a matrix multiplication accumulates in registers: `tall` rows by `wide` vectors.
 
-    lanes: elements that are computed at once. library: whether large products are left to BLAS; else kernels compute all of them.
+    lanes: the elements of a vector. library: whether BLAS computes large products; else kernels compute all of them.
     """
 
     tall: int
@@ -20,6 +20,6 @@ class Tile:
     library: bool = True
 
 
-LARGE = Tile(8, 2)  # of 32 registers of 64 bytes
-SMALL = Tile(6, 1)  # of 16 registers of 32 bytes, or 32 of 16
-WASM = Tile(4, 1, lanes=8, library=False)  # of 16 registers of 16 bytes, as WebAssembly runs on x86-64
+LARGE = Tile(8, 2)  # for 32 registers of 64 bytes
+SMALL = Tile(6, 1)  # for 16 registers of 32 bytes, or 32 of 16
+WASM = Tile(4, 1, lanes=8, library=False)  # for 16 registers of 16 bytes, as WebAssembly has on x86-64

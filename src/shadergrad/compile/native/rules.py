@@ -1,7 +1,7 @@
-"""How each elementwise operation is written in LLVM IR: a table from primitives to rules. In: values of one kind. Out: a value.
+"""The table of rules that write each elementwise primitive in LLVM IR. In: values of one kind. Out: a value.
 
-A rule takes the statements, the dtype of the last operand, and the operands. What has no rule for its dtype stays with the
-interpreter (`serves`). Values are NumPy's: integers wrap, conversions are those of x86, the second of two equal numbers is the larger.
+A rule takes the statements, the dtype of the last operand, and the operands. The interpreter computes operations without a rule for their dtype
+(`serves`). Results equal NumPy's: integers wrap, conversions are those of x86, and of two equal numbers the second is the maximum.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def _not(w: Statements, dtype: DType, values: list[Value]) -> Value:
 
 def _shift_right(w: Statements, dtype: DType, values: list[Value]) -> Value:
     x, by = values
-    if dtype.is_signed:  # beyond the width the sign is left; as an unsigned number a negative width is beyond it
+    if (
+        dtype.is_signed
+    ):  # a shift by more than the width leaves the sign; a negative width, as an unsigned number, is more
         return w.op("ashr", x, w.call("umin", by, w.number(dtype.bits - 1, by)))
     return w.select(w.compare("icmp ult", by, w.number(dtype.bits, by)), w.op("lshr", x, by), w.number(0, x))
 
@@ -198,7 +200,7 @@ def rule_of(primitive: Primitive, dtype: DType) -> Rule | None:
 
 
 def converts(source: DType, result: DType) -> bool:
-    """Whether a Cast is written: of floats to what NumPy's C compiler leaves to the processor only where it is this one's way."""
+    """Whether a Cast has a rule. C does not define casts of floats out of range; for wide unsigned integers NumPy's are not the processor's."""
     if source.category == 2 and result.category == 1:
         return result.is_signed or result.itemsize < 4
     return True
@@ -215,7 +217,7 @@ def cast(w: Statements, x: Value, source: DType, result: DType) -> Value:
     if source.category == 2:
         if result.category == 2:
             return w.convert("fpext" if result is float64 else "fptrunc", x, kind)
-        whole = "i64" if kind == "i64" else "i32"  # smaller ones wrap at their bits, as in C
+        whole = "i64" if kind == "i64" else "i32"  # narrower integers wrap, as in C
         number = w.op("freeze", w.convert("fptosi", x, whole))
         return number if kind == whole else w.convert("trunc", number, kind)
     if result.category == 2:

@@ -1,7 +1,7 @@
 """Scattered sums as functions in LLVM IR, one text for all sizes. In: types. Out: a text.
 
-`units` are blocks of LANES columns of one outer index: a thread adds all that its columns are given, from the first position to the last, so
-nothing races, and a sum has the bits that NumPy's `add.at` gives it, for any number of threads. Buffers are positions, source, result (zeros)
+A unit is a block of LANES columns of one outer index. One thread adds all elements of its columns, from the first position to the last. So there are
+no races, and for any number of threads a sum has the bits of NumPy's `add.at`. Buffers are positions, source, result (zeros)
 and (j, columns, size): arrays are [outer, j, columns], the result [outer, size, columns], and positions [outer, j] where all columns share them.
 """
 
@@ -17,7 +17,7 @@ POSITIONS = {"int32": "i32", "int64": "i64"}
 
 @cache
 def scatter_text(dtype: str, positions: str, shared: bool) -> str:
-    """The function for a dtype of sources and one of positions. shared: each position is that of a whole row of columns."""
+    """The function for a dtype of sources and a dtype of positions. shared: one position for a whole row of columns."""
     kind, at = TYPES[dtype], POSITIONS[positions]
     add = "fadd" if kind in ("float", "double") else "add"
     size = 8 if kind in ("double", "i64") else 4

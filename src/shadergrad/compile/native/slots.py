@@ -1,4 +1,4 @@
-"""Where arrays lie in one stretch of memory. In: steps, and which of their rows lie in it. Out: where each begins."""
+"""Assigns offsets in one block of memory to arrays. In: steps, and the rows that share the block. Out: the offset of each row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ALIGNMENT = 64  # bytes
 
 
 def slots_of(steps: Steps, rows: Collection[int]) -> tuple[dict[int, int], int]:
-    """The byte at which each row begins, first fit by how long rows live, and how many bytes there are."""
+    """The offset of each row in bytes, and the size of the block. Rows with disjoint live ranges share memory (first fit)."""
     offsets: dict[int, int] = {}
     taken: list[tuple[int, int, int]] = []  # begin, end, row
     total = 0
@@ -32,5 +32,5 @@ def slots_of(steps: Steps, rows: Collection[int]) -> tuple[dict[int, int], int]:
 
 
 def room_of(nbytes: int) -> int:
-    """What an array of so many bytes takes, so that the next begins where vectors may."""
+    """The size of an array, rounded up so that the next one is aligned for vectors."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT

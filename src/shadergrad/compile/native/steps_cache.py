@@ -1,8 +1,8 @@
 """The steps of large plans on disk, shared by processes. In: a plan of the cpu device and a tile of registers. Out: its steps.
 
 A file holds the steps of one plan, named by a digest of all that determines them: the plan, the tile, and the compiler's source. With it a process computes
-natively from its first run on, and neither interprets a plan nor writes its kernels again; machine code has files of its own (runtime/llvm.py). Files
-belong to the user alone. What is damaged, or does not name primitives of the library, is compiled as if there were no file.
+natively from its first run on, and neither interprets a plan nor writes its kernels again. Machine code is cached separately (runtime/llvm.py). Only
+the user may write the files. If a file is damaged, or names other primitives than the library's, the plan is compiled again.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ def serves(plan: Plan) -> bool:
 
 
 def path_of(plan: Plan, tile: Tile) -> Path | None:
-    """The file of a plan's steps; None if they are not cached: of plans that are not served, or have primitives of other packages, and where caching is
-    off."""
+    """The file of a plan's steps. None if they are not cached: if caching is off, the plan is not served, or it has primitives of other packages."""
     if not serves(plan):
         return None
     folder = config.cache_folder("steps")
@@ -72,7 +71,7 @@ def _is_of_library(kernel: Kernel) -> bool:
 
 
 def _described(plan: Plan) -> Any:
-    """All of a plan that its steps depend on."""
+    """Everything in a plan that its steps depend on."""
     return [
         [(spec.shape, spec.dtype.name, spec.aliases) for spec in plan.buffers],
         [(kernel.primitive, kernel.parameters) for kernel in plan.kernels],
@@ -82,7 +81,7 @@ def _described(plan: Plan) -> Any:
 
 
 def read(path: Path) -> Steps | None:
-    """The steps in a file; None if there is no whole one."""
+    """The steps in a file; None if it is missing or damaged."""
     packed = files.read(path)
     if packed is None:
         return None
@@ -93,7 +92,7 @@ def read(path: Path) -> Steps | None:
 
 
 def write(path: Path, steps: Steps) -> None:
-    """Keep steps, and delete old ones beyond the limit. A disk that does not take them costs time and nothing else."""
+    """Store steps, and delete the least recently used beyond the limit. If the disk refuses the write, nothing is stored."""
     with suppress(StepsCacheError, CompileError):
         files.write(path, zlib.compress(json.dumps(_data(steps)).encode(), 1))
         make_room(path.parent, MOST_BYTES)

@@ -1,7 +1,7 @@
-"""Numbers unpacked from fewer bits, on the cpu device: each operation that reads them computes them for itself and drops them.
+"""Unpacks quantised numbers on the cpu device just before each operation that reads them, and drops them after it.
 
-In and out: operations in order, each with the rows of arrays that it reads and gives. Else a training step would hold every quantised weight as
-floats from its forward to its backward pass. BLAS takes floats: those of one weight are there while it is multiplied.
+In and out: operations in order, each with the rows of arrays that it reads and writes. Otherwise a training step would hold every quantised weight as
+floats from its forward to its backward pass. BLAS needs floats, so those of one weight exist during its multiplication.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from ...graph.node import Node
 from ...graph.primitive import Primitive, Shape
 
-Operation = tuple[Any, tuple[int, ...], tuple[int, ...]]  # a primitive, the rows that it reads, the rows that it gives
-Tree = int | tuple[Primitive, tuple["Tree", ...]]  # the number of an array, or what an operation makes of others
+Operation = tuple[Any, tuple[int, ...], tuple[int, ...]]  # a primitive, the rows that it reads, the rows that it writes
+Tree = int | tuple[Primitive, tuple["Tree", ...]]  # the number of an array, or an operation on other trees
 
 
 @dataclass(frozen=True, eq=False)
 class Unpacked(Primitive):
-    """An operation with some of its operands computed just before."""
+    """An operation that first computes some of its operands."""
 
     kind = "host"
     of: Primitive
@@ -47,7 +47,7 @@ class Unpacked(Primitive):
 
 
 def unpacked_late(operations: Sequence[Operation], needed: set[int]) -> list[Operation]:
-    """The operations, without those that unpack; what reads their results, also by views and casts, unpacks by itself. `needed` stay."""
+    """The operations without those that unpack. Operations that read their results, also through views and casts, unpack first. Rows in `needed` stay."""
     if not any(p.unpacks for p, _, _ in operations):
         return list(operations)
     late: dict[int, tuple[Primitive, tuple[int, ...]]] = {}
@@ -66,7 +66,7 @@ def unpacked_late(operations: Sequence[Operation], needed: set[int]) -> list[Ope
 
 
 def _tree(row: int, late: dict[int, tuple[Primitive, tuple[int, ...]]], rows: list[int]) -> Tree:
-    """How a row is computed from arrays, whose rows are added to `rows`."""
+    """The tree that computes a row from arrays; adds the rows of these to `rows`."""
     if row in late:
         primitive, below = late[row]
         return primitive, tuple(_tree(r, late, rows) for r in below)

@@ -1,9 +1,9 @@
-"""Values and statements of a kernel in LLVM IR. In: operations on values. Out: lines of text, sorted by the loop that they belong to.
+"""Values and statements of a kernel in LLVM IR. In: operations on values. Out: lines of text, sorted by their loop.
 
-A value lies at a level: 0 where nothing of it changes within a call, 1 within a row (or a block of columns), 2 within a segment of it,
-3 within an element. A statement goes to the level of its operands, so what does not depend on a loop is computed before it. A value is
-wide where it differs between the elements that are computed at once: it is then a vector of `lanes`; others are scalars, and become
-vectors where they meet a wide one. No operation may be reordered or contracted: there are no fast-math flags.
+A value has a level: 0 if it is constant within a call, 1 within a row (or a block of columns), 2 within a segment of it, 3 within an element.
+A statement has the highest level of its operands, so loop-invariant statements come before the loop. A value is wide if it differs between the
+elements of a vector: then it is a vector of `lanes`. Other values are scalars, broadcast in an operation with a wide one. No operation may be
+reordered or contracted: there are no fast-math flags.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def literal(value: Any, kind: str) -> Value:
 
 
 class Statements:
-    """Statements by level, and the words that rules are written in. lanes: of a wide value."""
+    """Statements by level, and the methods with which rules write them. lanes: the elements of a wide value."""
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
@@ -81,7 +81,7 @@ class Statements:
         return f"<{self.lanes} x {kind}>" if wide and self.lanes > 1 else kind
 
     def statement(self, text: str, kind: str, level: int, wide: bool) -> Value:
-        """The value of an instruction; the same one at the same place is computed once."""
+        """The value of an instruction. An equal instruction at the same level is written once."""
         for memo in self.memo[: level + 1]:
             if text in memo:
                 return memo[text]
@@ -91,7 +91,7 @@ class Statements:
         return value
 
     def text(self, value: Value, wide: bool) -> str:
-        """A value as an operand of an operation that is wide, or not."""
+        """The text of a value as an operand; wide: broadcast to a vector if it is a scalar."""
         if not wide or value.wide or self.lanes == 1:
             return value
         if value.constant:
@@ -109,7 +109,7 @@ class Statements:
 
     @staticmethod
     def place(*values: Value) -> tuple[int, bool]:
-        """The level and the width of what is made of values."""
+        """The level of an operation on values, and whether it is wide."""
         return max(v.level for v in values), any(v.wide for v in values)
 
     # -- instructions
@@ -152,7 +152,7 @@ class Statements:
         operands = ", ".join(f"{whole} {self.text(v, wide)}" for v in values)
         return self.statement(f"call {whole} @llvm.{name}.{suffix}({operands})", kind, level, wide)
 
-    # -- words for rules
+    # -- for rules
 
     def number(self, value: Any, like: Value) -> Value:
         """A constant of the kind of another value."""

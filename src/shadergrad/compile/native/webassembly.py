@@ -1,8 +1,8 @@
-"""Steps as one module for WebAssembly. In: steps, and where their rows lie. Out: LLVM IR that defines run0, run1, … in this order, then
+"""Steps as one module for WebAssembly. In: steps, and the addresses of their rows. Out: LLVM IR that defines run0, run1, … in this order, then
 the kernels.
 
-Each `run` calls kernels one after the other, until an operation that another language is to do. Addresses are numbers from the start
-of the module's memory: first the tables of the kernels' buffers, then the stack, then arrays.
+Each `run` calls kernels in sequence, up to the next operation that JavaScript computes. Addresses are offsets in the module's memory, which holds
+the tables of the kernels' buffers, then the stack, then the arrays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from .program import Steps
 from .slots import room_of
 
-STACK = 1 << 16  # bytes, besides copies of operands
+STACK = 1 << 16  # bytes, in addition to copies of operands
 POINTER = 4  # bytes
 _FMA = re.compile(r"(%\S+) = call (.+) @llvm\.fma\.\w+\((.+)\)$")
 _COPY = re.compile(r"alloca float, i64 (\d+)")
@@ -22,7 +22,7 @@ _COPY = re.compile(r"alloca float, i64 (\d+)")
 
 @dataclass(frozen=True)
 class Layout:
-    """Bytes from the start of memory: where the stack begins, whose top is where arrays begin, and where all ends."""
+    """Offsets in memory. stack: its lower end; it grows downwards from `arrays`, the start of the arrays. end: the end of all."""
 
     stack: int
     arrays: int
@@ -30,7 +30,7 @@ class Layout:
 
 
 def layout_of(steps: Steps, nbytes: int) -> Layout:
-    """nbytes: of all arrays."""
+    """The layout. nbytes: the size of all arrays."""
     tables = sum(room_of(POINTER * len(s.buffers)) for s in steps.steps)
     stack = room_of(tables + POINTER)
     copies = max((4 * sum(int(n) for n in _COPY.findall(text)) for text in steps.texts), default=0)
@@ -39,7 +39,7 @@ def layout_of(steps: Steps, nbytes: int) -> Layout:
 
 
 def module_of(steps: Steps, addresses: Mapping[int, int]) -> str:
-    """The text. addresses: of the rows that kernels take."""
+    """The text of the module. addresses: those of the rows that kernels read and write."""
     runs: list[list[str]] = [[]]
     tables = []
     for k, step in enumerate(steps.steps):
@@ -54,7 +54,7 @@ def module_of(steps: Steps, addresses: Mapping[int, int]) -> str:
         "\n".join([f"define void @run{k}() {{", *calls, "  ret void", "}"]) for k, calls in enumerate(runs) if calls
     ]
     declared: set[str] = set()
-    kernels = []  # not to be inlined: the copies of all would lie on the stack together
+    kernels = []  # noinline, else the stack would hold the copies of all kernels at once
     for number, text in enumerate(steps.texts):
         lines = [part for line in text.splitlines() for part in _without_fma(line)]
         declared |= {line for line in lines if line.startswith("declare ") and "@llvm.fma." not in line}

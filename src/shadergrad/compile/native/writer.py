@@ -19,12 +19,12 @@ from ..puller import Indices, Puller
 from . import rules
 from .values import Statements, Value, kind_of, literal, stored_kind
 
-NARROW = 1 << 31  # places below it are computed in 32 bits
+NARROW = 1 << 31  # indices below it are computed in 32 bits
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A loop variable: its register (i64), its level, and whether elements computed at once differ in it, by one each."""
+    """A loop variable: its register (i64), its level, and whether it is wide: then it increases by one from lane to lane."""
 
     register: str
     level: int
@@ -34,7 +34,7 @@ class Variable:
 class Writer(Puller):
     """Writes the statements of one kernel.
 
-    variables: of the loops, by the names that indices have. buffers: nodes in memory, in the order in which they are met.
+    variables: those of the loops, by their names in indices. buffers: the nodes in memory, in the order of their first read.
     """
 
     def __init__(self, is_buffer: Callable[[Node], bool], variables: dict[str, Variable], lanes: int) -> None:
@@ -42,17 +42,17 @@ class Writer(Puller):
         self.s = Statements(lanes)
         self.variables = variables
         self.buffers: dict[int, Node] = {}
-        self.known: dict[str, Value] = {}  # values that indices hold, by name
+        self.known: dict[str, Value] = {}  # the values of variables in indices, by name
         self._pulled: dict[tuple[int, Indices], Value] = {}
 
     def forget_loop(self) -> None:
-        """Another loop over elements begins: what was computed in the last one is not known in it."""
+        """Start a new loop over elements: forget the values that were computed within the last one."""
         for level in (2, 3):
             self.s.lines[level], self.s.memo[level] = [], {}
         self._pulled = {key: v for key, v in self._pulled.items() if v.level < 2}
 
     def forget_dot(self, node: Node) -> None:
-        """Another element of a product follows: what was computed of the last one is not of it."""
+        """Start a new element of a product: forget the values of the last one."""
         self._pulled = {key: v for key, v in self._pulled.items() if v.level < 2}
         del self.local[id(node)]
 
@@ -90,7 +90,7 @@ class Writer(Puller):
     def literal(self, value: float, dtype: DType) -> Value:  # type: ignore[override]
         return literal(value, kind_of(dtype))
 
-    # -- places
+    # -- indices
 
     def is_wide(self, index: Index) -> bool:
         return any(self._variable(name).wide for name in index.variables())
@@ -99,14 +99,14 @@ class Writer(Puller):
         return self.known[name] if name in self.known else self.variables[name]
 
     def _name_of_lanes(self, index: Index) -> str | None:
-        """The wide loop variable, where the index is a number plus so many times it, and otherwise the same for all lanes."""
+        """The wide loop variable, if the index is a multiple of it plus terms that are equal in all lanes."""
         wide = [name for name in index.variables() if self._variable(name).wide]
         if len(wide) == 1 and wide[0] in self.variables and index.split(wide[0]) is not None:
             return wide[0]
         return None
 
     def place(self, index: Index) -> Value:
-        """An index as a scalar i64; of a wide one, that of the first element."""
+        """An index as a scalar i64; for a wide index, that of the first lane."""
         total: Value | None = None
         for atom, factor in index.terms.items():
             if atom.of is None:
@@ -126,7 +126,7 @@ class Writer(Puller):
         return self.s.op("add", total, constant) if index.constant else total
 
     def number_of(self, index: Index, kind: str) -> Value:
-        """An index as a value of `kind`, wide where it is."""
+        """An index as a value of `kind`, wide if the index is."""
         total: Value | None = None
         for atom, factor in index.terms.items():
             if atom.of is None:
@@ -153,7 +153,7 @@ class Writer(Puller):
         return self.s.op("add", first, self.lane_numbers(kind)) if found.wide and self.s.lanes > 1 else first
 
     def lane_numbers(self, kind: str) -> Value:
-        """0, 1, 2, ... of the lanes."""
+        """The vector 0, 1, 2, ..."""
         text = "<" + ", ".join(f"{kind} {k}" for k in range(self.s.lanes)) + ">"
         return Value(text, kind, 0, wide=True)
 
@@ -177,7 +177,7 @@ class Writer(Puller):
         kind = self._kind(i)
         value = self.number_of(i, kind)
         condition: Value | None = None
-        if i.low < 0 or i.high >= span:  # as an unsigned number a negative one is beyond every span
+        if i.low < 0 or i.high >= span:  # a negative index, as an unsigned number, is beyond every span
             condition = self.s.compare("icmp ult", value, literal(span, kind))
         if by > 1:
             rest = self.s.op("urem", value, literal(by, kind))
@@ -241,7 +241,7 @@ class Writer(Puller):
     # -- memory
 
     def pointer(self, node: Node) -> Value:
-        """The first element of a node's buffer."""
+        """The address of a node's buffer."""
         row = list(self.buffers).index(id(node)) if id(node) in self.buffers else len(self.buffers)
         self.buffers[id(node)] = node
         at = self.s.statement(f"getelementptr ptr, ptr %buffers, i64 {row}", "ptr", 0, False)
@@ -254,7 +254,7 @@ class Writer(Puller):
         )
 
     def load(self, node: Node, flat: Index) -> Value:
-        """The element of a buffer at a row-major place."""
+        """The element of a buffer at a row-major position."""
         kind = stored_kind(node.dtype)
         if not self.is_wide(flat) or self.s.lanes == 1:
             at = self.place(flat)
@@ -299,7 +299,7 @@ class Writer(Puller):
         return self.s.compare("icmp ne", stored, literal(0, "i8"))
 
     def store(self, node: Node, flat: Index, value: Value, level: int) -> None:
-        """Write an element, or all lanes of one, to a buffer, at the end of what is known at a level."""
+        """Store an element, or the lanes of a vector, to a buffer, after the statements of a level."""
         s = self.s
         if node.dtype is bool_:
             value = s.convert("zext", value, "i8")
