@@ -1,7 +1,7 @@
-"""Where the time of a program with exchanges goes, while somebody measures: stages, copies, exchanges, waiting, by the host's clock.
+"""Measures a program with exchanges, for profilers: stages, copies, exchanges and waits, by the host's clock.
 
-In: what a staged program does. Out: spans (runtime/timing.py). An exchange ends when its values are there, which a thread looks after; where
-the engine cannot be asked from a thread, when it is waited for.
+In: the actions of a staged program. Out: spans (runtime/timing.py). An exchange ends when its values have arrived, which a thread observes. If the
+engine does not allow questions from another thread, it ends when the host has waited for it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from ..runtime import timing
 from ..runtime.timing import Kind, Span
 
-LOOK = 0.0002  # seconds between two looks
+LOOK = 0.0002  # seconds between two queries
 
 
 class Times:
-    """Of one run."""
+    """The times of one run."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -28,32 +28,32 @@ class Times:
 
     @contextmanager
     def span(self, kind: Kind, name: str, nbytes: int = 0) -> Iterator[None]:
-        """What happens inside."""
+        """A context whose duration is recorded."""
         start = timing.now()
         yield
         self._latest = timing.now()
         timing.tell(Span(self._device, kind, name, start, self._latest - start, nbytes))
 
     def begin(self, key: Hashable, name: str, nbytes: int) -> None:
-        """An exchange begins."""
+        """Record the start of an exchange."""
         self._under_way[key] = timing.now(), nbytes, name, None
 
     def follow(self, key: Hashable, started: Any) -> None:
-        """It is under way: started is what the channel gave, whose first part is what is waited for."""
+        """Observe an exchange until it ends. started: the channel's result, whose first part is the operation to wait for."""
         pending = started[0] if isinstance(started, tuple) else None
         if getattr(pending, "may_be_watched", False):
             start, nbytes, name, _ = self._under_way[key]
             self._under_way[key] = start, nbytes, name, _Look(pending)
 
     def end(self, key: Hashable) -> None:
-        """It was waited for, in the latest span."""
+        """Record that the latest span waited for the end of an exchange."""
         start, nbytes, name, look = self._under_way.pop(key)
         end = self._latest if look is None else min(self._latest, look.end())
         timing.tell(Span(self._device, "exchange", name, start, end - start, nbytes))
 
 
 class _NotMeasured(Times):
-    """Nobody measures: nothing is noted."""
+    """Times that record nothing, while no profiler is active."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -73,7 +73,7 @@ NOT_MEASURED = _NotMeasured()
 
 
 class _Look(threading.Thread):
-    """Notes when something is done."""
+    """Records when an operation is done."""
 
     def __init__(self, pending: Any) -> None:
         super().__init__(name="shadergrad-exchange-times", daemon=True)

@@ -1,8 +1,8 @@
-"""The driver: from nodes that someone wants to values on a device.
+"""The driver: from requested nodes to values on a device.
 
     nodes → capture → plan (cached by structure) → program → storages → nodes
 
-The only module that sees both the compiler and the runtime.
+The only module that uses both the compiler and the runtime.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ from .stages import Staged, has_exchanges, waits
 from .structure import Found, Structure
 from .tracing import unwatched
 
-Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # of inputs, of outputs
+Labels = tuple[tuple[Label, ...], tuple[Label, ...]]  # by inputs, by outputs
 MOST_PROGRAMS = 512
-PROGRAM_BYTES = 128 << 20  # of host memory for the plans of the programs that are kept
-LARGE = 1 << 17  # elements of an operation, on average, that take longer than to plan it
+PROGRAM_BYTES = 128 << 20  # of host memory for the plans of cached programs
+LARGE = 1 << 17  # elements per operation, on average, above which computing takes longer than planning
 LONG = 64  # nodes; a longer graph gets a plan at its second evaluation if the device needs none
 MOST_MET = 1 << 14
-BYTES_A_ROW = 1024  # of a plan's tables, with all that a program makes of it (110 KiB for an MLP's training step)
+BYTES_A_ROW = 1024  # of a plan's tables and of the program made from them (110 KiB for an MLP's training step)
 
 
-downloads = 0  # counts up when a value is read
+downloads = 0  # incremented when a value is read
 lock = new_lock()  # held while values are computed and steps are captured and run: one thread at a time
 
 
 def plan_bytes(plan: Plan) -> int:
-    """Host memory that a plan and its program take, about; not what the driver makes of its kernels."""
+    """An estimate of the host memory of a plan and its program, without the driver's memory for its kernels."""
     rows = len(plan.buffers) + len(plan.kernels) + len(plan.dispatches)
     return BYTES_A_ROW * rows + sum(len(kernel.source) for kernel in plan.kernels)
 
 
 def structure_bytes(structure: Structure) -> int:
-    """The same, of all programs of a structure."""
+    """The same for all programs of a structure."""
     return sum(plan_bytes(program.plan) for program in structure.programs())
 
 
 class _Known(NamedTuple):
-    """A short capture that came before.
+    """A short capture that was met before.
 
-    key: of its structure. program: for the numbers that it had. sources: of the program's inputs, the places among the capture's.
-    numbered: what had numbers. numbers: of all that has numbers in the structure, the place among those, or what a recipe says.
-    dtypes: of their results.
+    key: that of its structure. program: for its numbers. sources: for each input of the program, its position among the capture's inputs.
+    numbered: its nodes with numbers. numbers: for each node with numbers in the structure, its position in `numbered`, or the recipe of its value.
+    dtypes: those of the results.
     """
 
     key: Any
@@ -92,8 +92,8 @@ class Programs:
         self._most_bytes = most_bytes
         self.nbytes = 0
         self.compiled = 0
-        self._short: dict[Any, _Known] = {}  # by short captures
-        self._latest: Any = None  # the key of the structure that was got last
+        self._short: dict[Any, _Known] = {}  # by the keys of short captures
+        self._latest: Any = None  # the key of the last structure that `get` found
         self._met: set[int] = set()  # structures, by the hash of their keys
         self._lock = threading.RLock()
 
@@ -107,12 +107,11 @@ class Programs:
         labels: Labels = ((), ()),
         function: Any = None,
     ) -> Found:
-        """The program of a captured graph, and which of capture.keep it gives after the outputs.
+        """The program of a captured graph, and the nodes of capture.keep that it returns after the outputs.
 
-        A graph with other numbers than one before it is compiled once more, to a plan that reads those that differ; further
-        values compile nothing. labels: roles and names of inputs and outputs, where the plan shall have other ones than
-        the compiler's. function: the compiled function whose graph it is; the first one of each is compiled with its numbers
-        in the text.
+        If a graph differs from an earlier one only in its numbers, it is compiled once more, to a plan that reads the numbers that differ; further
+        values compile nothing. labels: roles and names of inputs and outputs, in place of the compiler's. function: the compiled function of this graph;
+        the first capture of each function is compiled with its numbers in the text.
         """
         target, places = get_device(capture.device).target, tuple(sorted((in_place or {}).items()))
         key = Hashed((capture.key, target, places, labels, symbolic_sizes.follows))
@@ -133,7 +132,7 @@ class Programs:
         return found
 
     def known(self, key: Hashed, numbered: tuple[Primitive, ...], device: str) -> tuple[Program, list[int]] | None:
-        """The program of a short capture that came before, by its key and its numbers, and the source of each of its inputs."""
+        """The program of a known short capture, by its key and its numbers, and the source of each of its inputs."""
         with self._lock:
             known = self._short.get(key)
             if known is None:
@@ -150,7 +149,7 @@ class Programs:
             return None if found is None else (found[0], known.sources)
 
     def learn(self, short: ShortCapture, capture: Capture, program: Program) -> None:
-        """Remember the program of a short capture. capture: the same, of all nodes, which was got last."""
+        """Store the program of a short capture. capture: the full capture of the same nodes, which was the last argument of `get`."""
         place = {(id(s.storage), s.shape, s.dtype): k for k, s in enumerate(short.sources)}
         sources = [place.get((id(s.storage), s.shape, s.dtype)) for s in capture.sources]
         if None in sources or len(short.roots) != len(capture.roots):
@@ -164,7 +163,7 @@ class Programs:
                 self._short.pop(next(iter(self._short)))
 
     def is_new(self, capture: Capture) -> bool:
-        """Whether a structure comes for the first time, or has not come for long."""
+        """Whether a structure is new, or was dropped since its last run."""
         known = hash(capture.key)
         if known in self._met:
             return False
@@ -174,7 +173,7 @@ class Programs:
         return True
 
     def load(self, graph: Graph, labels: Labels) -> Found:
-        """The program of a graph that is not kept, and which of graph.keep it gives."""
+        """The program of a graph, uncached, and the nodes of graph.keep that it returns."""
         if has_exchanges(graph.nodes):
             program: Program = Staged(graph, lambda part: self.load(part, ((), ()))[0])
             program.plan = program.plan.labelled(*labels)
@@ -199,7 +198,7 @@ class Programs:
 
 
 def key_of(short: ShortCapture) -> Hashed:
-    """What `Programs.known` finds the program of a short capture by."""
+    """The key by which `Programs.known` finds the program of a short capture."""
     return Hashed((short.key, get_device(short.device).target, symbolic_sizes.follows))
 
 
@@ -207,11 +206,11 @@ programs = Programs()
 
 
 def realize(wanted: Sequence[Node], *, read: bool = False) -> None:
-    """Give every node in `wanted` (of one device) its value. read: somebody waits for one of them, and not all that is alive
-    is wanted.
+    """Give every node in `wanted` (of one device) its value. read: the host waits for one of them, so that not all live nodes
+    are wanted.
 
-    What the backward pass of a node would need, and the plan stores anyway, is kept in its node as well, so that
-    reading a loss before backward() computes nothing twice.
+    Intermediate values that the backward pass needs, and that the plan stores anyway, are kept in their nodes. So reading a loss before
+    backward() computes nothing twice.
     """
     if all(n.storage is not None for n in wanted):
         return
@@ -219,7 +218,7 @@ def realize(wanted: Sequence[Node], *, read: bool = False) -> None:
         pending = list({id(n): n for n in wanted if n.storage is None}.values())
         compute = [n for n in pending if shown(n).storage is None]
         if compute:
-            with unwatched():  # what devices import and remember meanwhile is no effect of a captured step
+            with unwatched():  # imports and caches of devices are no effects of a captured step
                 _compute(compute, read)
         for node in pending:
             if is_alias(node):
@@ -229,7 +228,7 @@ def realize(wanted: Sequence[Node], *, read: bool = False) -> None:
 
 
 def _compute(wanted: list[Node], read: bool) -> None:
-    """One run for pending nodes, and for what else it gives."""
+    """Compute pending nodes, and intermediate values to keep, in one run."""
     device = get_device(wanted[0].device)
     if device.compute(wanted):
         return
@@ -242,7 +241,7 @@ def _compute(wanted: list[Node], read: bool) -> None:
     if capture is None:
         if short is not None and _run_again(short):
             return
-        pending = [n for n in wanted if resolve(n).storage is None]  # which makes the nodes of compositions
+        pending = [n for n in wanted if resolve(n).storage is None]  # resolve makes the nodes of compositions
         if len(pending) < len(wanted):
             if pending:
                 _compute(pending, read)
@@ -264,7 +263,7 @@ def _compute(wanted: list[Node], read: bool) -> None:
 
 
 def _run_again(short: ShortCapture) -> bool:
-    """Run what came before, if it did."""
+    """Run the program of a known short capture; False if there is none."""
     known = programs.known(key_of(short), short.numbered, short.device)
     if known is None:
         return False
@@ -279,7 +278,7 @@ def _run_again(short: ShortCapture) -> bool:
 def run_known(
     key: Hashed, numbered: tuple[Primitive, ...], sources: Sequence[Storage], device: str
 ) -> list[Storage] | None:
-    """Run what came before: the results of its roots; None where it is not known. key, numbered, sources: of a ShortCapture."""
+    """Run the program of a known short capture. Returns the results of its roots, or None if it is unknown. key, numbered, sources: as in ShortCapture."""
     with lock:
         known = programs.known(key, numbered, device)
         if known is None:
@@ -289,7 +288,7 @@ def run_known(
 
 
 def run_noted(program: Program, capture: Capture, inputs: Sequence[Storage]) -> list[Storage]:
-    """Run a captured graph, and tell who listens where it comes from."""
+    """Run a captured graph, and report the origins of its nodes to profilers."""
     if not timing.listeners:
         return program.run(inputs)
     origins = named([node.origin for node in capture.order], entered())

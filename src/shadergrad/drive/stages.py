@@ -1,12 +1,12 @@
-"""Programs that wait for other processes: a graph with exchanges is cut into stages, which are plans of their own.
+"""Programs that wait for other processes: a graph with exchanges is cut into stages, each with its own plan.
 
-In: a graph with Exchange nodes. Out: one Program. Stage k computes what exchange k sends, and what of that nobody has computed before; the
-rest that needs no exchange is a stage; what needs some is the last. A value travels in parts: the host reads a part once its stage has run,
-sends it while the next stages run, and gives the device what has come; or the devices add what lies in memory that all have. A stage that reads
-an exchange waits for all of it. All processes
-exchange in the order of the numbers, and the parts of a value from its first element on.
+In: a graph with Exchange nodes. Out: one Program. Stage k computes the value that exchange k sends, with all nodes that it needs and no earlier stage
+computes. The other nodes that depend on no exchange form a stage, and those that depend on exchanges form the last ones. A value is exchanged in
+parts: the host reads a part after its stage, sends it while the next stages run, and writes the received parts to the device. Or the devices add
+values in memory that all processes share. A stage that reads an exchange waits for the whole value. All processes exchange values in the order
+of their numbers, and the parts of a value in order.
 
-Views and constants are computed again in each stage. Only the last stage overwrites inputs, when no other reads them any more.
+Each stage computes views and constants again. Only the last stage overwrites inputs, because no other stage reads them afterwards.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Load = Callable[[Graph], Program]
 
 
 def has_exchanges(nodes: Sequence[Node]) -> bool:
-    """Whether nodes wait for other processes."""
+    """Whether nodes depend on other processes."""
     return any(node.primitive.kind == "exchange" for node in nodes)
 
 
 def waits(capture: Capture) -> bool:
-    """Whether a captured graph waits for other processes."""
+    """Whether a captured graph depends on other processes."""
     return has_exchanges(capture.order)
 
 
 @dataclass
 class Stage:
-    """reads, gives: nodes of the whole graph, by id. sends: the exchange whose input is the last of what it gives."""
+    """reads, gives: its inputs and outputs, as ids of nodes of the whole graph. sends: the exchange whose input is the last output."""
 
     program: Program | None
     reads: list[int]
@@ -121,7 +121,7 @@ def _run_after(
     values: dict[int, Storage],
     into: Sequence[Storage | None] | None,
 ) -> list[Storage]:
-    """As _run, of a stage that reads exchanges under way: where it can be, it is prepared while they are."""
+    """As _run, for a stage that reads pending exchanges: it is prepared while they are pending, if possible."""
     places = travelling.places(missing)
     if places is None:
         travelling.wait_for(missing)
@@ -164,8 +164,8 @@ def _cut(graph: Graph, load: Load) -> list[Stage]:
 
 
 def _ordered(graph: Graph) -> tuple[list[Node], set[int]]:
-    """The exchanges, each behind those that it depends on, else by number; and what depends on one, by id."""
-    before: dict[int, set[int]] = {}  # of a node, the exchanges that it depends on
+    """The exchanges by number, but each after those on which it depends; and the ids of the nodes that depend on an exchange."""
+    before: dict[int, set[int]] = {}  # for each node, the exchanges on which it depends
     exchanges: list[Node] = []
     for node in graph.nodes:
         above = set().union(*(before.get(id(i), ()) for i in node.inputs))
@@ -187,12 +187,12 @@ def _ordered(graph: Graph) -> tuple[list[Node], set[int]]:
 
 
 def _is_free(node: Node) -> bool:
-    """Whether a stage computes it again rather than keep it."""
+    """Whether each stage computes the node again, because that costs nothing."""
     return node.primitive.kind == "view" or (not node.inputs and not isinstance(node.primitive, Placeholder))
 
 
 def _needed(roots: Sequence[Node], known: set[int]) -> list[Node]:
-    """What roots need and nobody has computed, inputs first; it is known from then on, but for what costs nothing."""
+    """The uncomputed nodes that roots depend on, inputs first. They count as computed afterwards, except those that cost nothing."""
     found: dict[int, Node] = {}
     stack = [(node, False) for node in reversed(roots)]
     while stack:
@@ -207,7 +207,7 @@ def _needed(roots: Sequence[Node], known: set[int]) -> list[Node]:
 
 
 def _stage(graph: Graph, part: list[Node], wanted: list[Node], sends: Node | None, is_last: bool, load: Load) -> Stage:
-    """A stage of nodes `part`, which gives `wanted`."""
+    """A stage of the nodes `part` with the outputs `wanted`."""
     reads: list[Node] = []
     built: dict[int, Node] = {}
     placeholders: list[Node] = []
@@ -248,12 +248,12 @@ def _stage(graph: Graph, part: list[Node], wanted: list[Node], sends: Node | Non
 
 
 def _exchanged(graph: Graph) -> list[int]:
-    """The exchanges that are outputs themselves."""
+    """The exchanges that are outputs of the graph."""
     return list(dict.fromkeys(id(o) for o in graph.outputs if o.primitive.kind == "exchange"))
 
 
 class _Reading(Program):
-    """A program with further inputs, which it does not look at."""
+    """A program with additional inputs, which it ignores."""
 
     def __init__(self, program: Program, count: int) -> None:
         self.plan, self._program, self._count = program.plan, program, count
@@ -263,14 +263,14 @@ class _Reading(Program):
 
 
 def _joined(graph: Graph, stages: list[Stage]) -> Plan:
-    """The plans of all stages as one, to be looked at: nobody runs it."""
+    """The plans of all stages as one plan, for display only."""
     plans = [(s, s.program.plan) for s in stages if s.program is not None]
     first = plans[0][1]
     buffers: list[Any] = []
     kernels: list[Any] = []
     dispatches: list[Any] = []
     notes: list[Any] = []
-    rows: dict[int, int] = {}  # of nodes
+    rows: dict[int, int] = {}  # by nodes
     for stage, plan in plans:
         place: dict[int, int] = {}
         for row, key in zip(plan.inputs, stage.reads, strict=False):
@@ -295,7 +295,7 @@ def _joined(graph: Graph, stages: list[Stage]) -> Plan:
         notes += plan.notes
     template = buffers[0]
     for node in (*graph.inputs, *graph.outputs):
-        if id(node) not in rows:  # that no stage reads, or that was passed on unchanged
+        if id(node) not in rows:  # an input that no stage reads, or that is an output unchanged
             rows[id(node)] = len(buffers)
             buffers.append(
                 replace(

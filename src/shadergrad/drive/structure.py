@@ -1,9 +1,8 @@
 """The programs of one structure: the first with its numbers in the text of the kernels, and one that reads from memory
 those that have changed since.
 
-In: captures of equal keys. Out: what to run for each, or which numbers the next plan must read. Numbers that a plan reads
-only become more, and from the third such plan on it is all of them but zeros that never changed, so the same structure is
-compiled a few times at most.
+In: captures of equal keys. Out: the program to run for each, or the numbers that the next plan must read from memory. These numbers only increase:
+the third such plan reads all of them, except zeros that never changed. So a structure is compiled a few times at most.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from ..graph.numbers import NO_SLOTS, Slots, identity
 from ..graph.primitive import Number, Primitive
 from ..runtime.device import Program, Storage, get_device
 
-MOST_TEXTS = 8  # plans with numbers in the text: of functions that differ in nothing else
-MOST_PARTIAL = 2  # plans that read the numbers that changed, before one that reads all
+MOST_TEXTS = 8  # plans with numbers in the text, for functions that differ in nothing else
+MOST_PARTIAL = 2  # plans that read only the numbers that changed, before one reads all
 
-Found = tuple[Program, list[int]]  # a program, and which of capture.keep it gives after the outputs
+Found = tuple[Program, list[int]]  # a program, and the nodes of capture.keep that it returns after the outputs
 
 
 class WithNumbers(Program):
-    """A program whose last inputs are numbers, together with their values."""
+    """A program whose last inputs are numbers, with their values."""
 
     def __init__(self, program: Program, numbers: Sequence[np.ndarray], storages: Sequence[Storage]) -> None:
         self.plan = program.plan
@@ -52,13 +51,13 @@ class Structure:
         self._values = [*map(identity, first.numbers())]
         self._kinds = first.kinds()
         self._slots = NO_SLOTS
-        self._reading: Found | None = None  # what reads the numbers that have slots
-        self._latest: tuple[tuple[Primitive, ...], Found] | None = None  # the numbers of its last run
+        self._reading: Found | None = None  # the program that reads the numbers with slots
+        self._latest: tuple[tuple[Primitive, ...], Found] | None = None  # the numbers in its last run
         self._compiled = 0
         self._functions: list[weakref.ref[Any]] = []
 
     def programs(self) -> list[Program]:
-        """Those that are kept."""
+        """The cached programs."""
         return [program for program, _ in (*self._texts.values(), *filter(None, [self._reading]))]
 
     def has_met(self, function: Any) -> bool:
@@ -66,14 +65,14 @@ class Structure:
         return function is None or any(known() is function for known in self._functions)
 
     def meet(self, function: Any) -> None:
-        """Note a function that is captured."""
+        """Record the capture of a function."""
         if not self.has_met(function):
             self._functions = [known for known in self._functions if known() is not None]
-            with suppress(TypeError):  # of a type without weak references: each capture is its first
+            with suppress(TypeError):  # its type has no weak references: each of its captures counts as the first
                 self._functions.append(weakref.ref(function))
 
     def find(self, capture: Numbered, function: Any) -> Found | None:
-        """What to run, if there is a plan that serves."""
+        """The program to run, if a plan fits."""
         found = self._texts.get(capture.numbered)
         if found is not None or not self.has_met(function):
             return found
@@ -83,7 +82,7 @@ class Structure:
         return self._bound(capture, values) if self._reading is not None and self._serves(values) else None
 
     def _serves(self, values: Sequence[Number]) -> bool:
-        """Whether numbers in the text are the same, and those of one slot equal."""
+        """Whether the capture has the numbers in the plan's text, and equal numbers for each slot."""
         by_slot: dict[int, str] = {}
         for slot, value, first in zip(self._slots.of, map(identity, values), self._values, strict=True):
             if value != (first if slot is None else by_slot.setdefault(slot, value)):
@@ -101,7 +100,7 @@ class Structure:
         return found
 
     def slots_for(self, capture: Capture, function: Any) -> Slots:
-        """What the plan to compile must read: to serve this capture and all before it, or nothing."""
+        """The numbers that the plan to compile must read, for this capture and all earlier ones; none if its numbers go into the text."""
         if not self._texts or not self.has_met(function):
             return NO_SLOTS
         numbers = capture.numbers()
@@ -117,7 +116,7 @@ class Structure:
         return Slots.grouped(groups, self._kinds)
 
     def add(self, capture: Capture, slots: Slots, found: Found) -> Found:
-        """Take a plan that reads `slots`, and give what to run."""
+        """Store a plan that reads `slots`, and return the program to run."""
         if slots is NO_SLOTS:
             self._texts[capture.numbered] = found
             if len(self._texts) > MOST_TEXTS:

@@ -18,7 +18,7 @@ from ..runtime.device import Program, Storage
 
 
 class Sums:
-    """A cache of the programs that add. load: compiles a graph to a program."""
+    """A cache of programs for sums. load: compiles a graph to a program."""
 
     def __init__(self, load: Callable[[Graph], Program]) -> None:
         self._load = load

@@ -1,7 +1,6 @@
-"""Watching a function while it is captured: which tensors it changes, and that it reads no values.
+"""Traces a function during its capture: which tensors it changes, and which state it reads.
 
-Tensors, modules, optimizers and generators report here; run/capture.py collects. Nothing is recorded while no trace is
-active.
+Tensors, modules, optimizers and generators report their changes here, and run/capture.py evaluates them. Nothing is recorded while no trace is active.
 """
 
 from __future__ import annotations
@@ -16,40 +15,40 @@ from typing import Any
 from ..errors import CompileError
 from ..graph.origin import users_line
 
-changes = 0  # counts up when a flag that a capture may depend on is set: requires_grad, training, hyperparameters
-is_capturing = False  # any thread: what tensors that share memory look at before they ask for a trace of their own
+changes = 0  # incremented when a flag on which a capture may depend is set: requires_grad, training, hyperparameters
+is_capturing = False  # in any thread: tensors that share memory test it before they look for their own thread's trace
 
 
 def _origin(tensor: Any) -> int:
-    """The number by which a tensor's memory is known, whoever shares it."""
+    """The number of a tensor's memory, equal for all tensors that share it."""
     return tensor._serial if tensor._shared is None else tensor._shared.storage.origin
 
 
 class Trace:
-    """What happened to tensors since the trace began.
+    """The record of what happened to tensors since the trace began.
 
-    before: what was changed, tensors, storages, bases of views and streams of random numbers, with the state that it had;
-    seen: views that were derived anew from what was changed, with theirs; rebound: tensors whose memory is exchanged; written_first:
-    those of them that were changed in the memory that they had.
-    given_away: what had the memory that they took, tensors and what others shared; joined: of a tensor, by serial number, what
-    shares its memory since. parted: by origin, memory that should be one and is two, with what is not to be there any more.
-    grads: tensors whose .grad slot was set, with what it held before; hooks: those that another one was
-    registered on, with the ids of those before, and these themselves;
-    tables: those of modules that one was added to, with what they held.
+    before: the changed objects (tensors, storages, bases of views, streams of random numbers), with their former state.
+    seen: views that were derived again from a changed base, with their former state.
+    rebound: tensors that took other memory. written_first: those of them that were changed in their former memory.
+    given_away: the former holders of the memory that they took. joined: by a tensor's serial number, a tensor that shares its memory since then.
+    parted: by origin, memory that should be shared but has two copies, with the tensor that must not exist after the capture.
+    grads: tensors whose .grad slot was set, with its former value.
+    hooks: tensors on which a hook was registered, with the ids of the former hooks, and the hooks themselves.
+    tables: tables of modules to which a hook was added, with their former contents.
     flags: tensors whose requires_grad was set.
-    grad_reads, attributes: facts outside the arguments on which the function's course depends. looked_at: tensors that share
-    memory and were read: each has a history of its own, whichever holds the value.
-    modules, optimizers, generators: those that the function used, in order: they name what it captures.
-    seeded: streams of random numbers, by id, whose seed it set.
-    carried: what carries a value over from another device, before each run.
-    began: tensors with a higher serial number were made since. layouts: the strides of arguments that do not lie row by row, by
-    serial number.
-    on_place: told of a place, container, key and how it is written, that steps replace the tensor of.
+    grad_reads, attributes: state outside the arguments on which the function's control flow depends.
+    looked_at: tensors that share memory and were read; each has its own history, whichever of them holds the value.
+    modules, optimizers, generators: those that the function used, in order. They give names to the captured tensors.
+    seeded: the ids of the streams of random numbers whose seed it set.
+    carried: objects that copy a value from another device before each run.
+    began: tensors with a higher serial number were made during the trace.
+    layouts: by serial number, the strides of arguments that are not in row-major order.
+    on_place: called for each place whose tensor steps replace, with its container, key and source text.
     is_portable: whether the step is for a runner without Python.
-    copied: the tensors that deep copies were made of, by the numbers of their memory.
-    made: what is pending, tensors and what they share, as long as anyone holds it.
-    let_go: the nodes whose history a backward pass let go, with what made them, and of what.
-    keeps_histories: whether what the function computes has a history outside, so that none may be lost.
+    copied: by origin, the tensors of which deep copies were made.
+    made: the pending objects that are alive: tensors, and the objects that tensors share.
+    let_go: the nodes whose history a backward pass freed, with their primitive and inputs.
+    keeps_histories: whether a history outside of the function contains its results, so that none may be freed.
     """
 
     def __init__(self, is_portable: bool = False) -> None:
@@ -59,7 +58,7 @@ class Trace:
         self.on_place: Callable[[Any, Any, str], None] | None = None
         self.before: dict[int, tuple[Any, Any]] = {}
         self.seen: dict[int, tuple[Any, Any]] = {}
-        self._held: Counter[int] = Counter()  # how often each thing is among those two and their states, by id
+        self._held: Counter[int] = Counter()  # by id, how often an object occurs in those two and their states
         self.rebound: dict[int, Any] = {}
         self.written_first: dict[int, Any] = {}
         self.given_away: list[weakref.ref[Any]] = []
@@ -84,15 +83,15 @@ class Trace:
         self.keeps_histories = False
 
     def on_copy(self, tensor: Any) -> None:
-        """A deep copy of a tensor is about to be made: it shares memory with other copies as the tensor does with others."""
+        """Called before a deep copy of a tensor: copies share memory with each other as their originals do."""
         self.copied.setdefault(_origin(tensor), tensor)
 
     def on_pending(self, thing: Any) -> None:
-        """A tensor, or what tensors share, whose value is pending."""
+        """Called for a tensor, or an object that tensors share, whose value is pending."""
         self.made[thing._serial] = thing
 
     def on_assign(self, tensor: Any) -> None:
-        """A tensor is about to take another value. Raises CompileError where that should be seen in other memory too."""
+        """Called before a tensor takes another value. Raises CompileError if the change would have to appear in other memory, too."""
         if not self.parted:
             return
         origin = _origin(tensor)
@@ -105,12 +104,12 @@ class Trace:
                 )
 
     def on_change(self, thing: Any) -> None:
-        """A tensor that shares nothing, a storage, a base or a stream is about to take another state."""
+        """Called before a tensor without shared memory, a storage, a base or a stream changes its state."""
         if id(thing) not in self.before:
             self.before[id(thing)] = self.seen.get(id(thing)) or self._noted(thing)
 
     def on_look(self, tensor: Any) -> None:
-        """A tensor that shares memory is read."""
+        """Called when a tensor that shares memory is read."""
         if tensor._serial <= self.began:
             self.looked_at[id(tensor)] = tensor
 
@@ -124,43 +123,43 @@ class Trace:
             self.grad_values.append((tensor, value))
 
     def on_flag(self, tensor: Any) -> None:
-        """requires_grad of a tensor is about to be set, perhaps to its present value."""
+        """Called before requires_grad of a tensor is set, perhaps to its present value."""
         self.flags[id(tensor)] = tensor
 
     def on_hook(self, tensor: Any) -> None:
-        """A hook is about to be registered on a tensor."""
+        """Called before a hook is registered on a tensor."""
         hooks = tensor._node.hooks
         self.hooks.setdefault(id(tensor), (tensor, tensor._hook_ids, dict(hooks.before), dict(hooks.after)))
 
     def on_table(self, table: dict[int, Any]) -> None:
-        """A hook is about to be registered on a module."""
+        """Called before a hook is registered on a module."""
         self.tables.setdefault(id(table), (table, dict(table)))
 
     def on_attribute(self, owner: Any, name: str, value: Any) -> None:
-        """The function's course depends on a Python attribute (a module's training flag)."""
+        """Called when the function's control flow depends on a Python attribute (a module's training flag)."""
         self.attributes.setdefault((id(owner), name), (owner, name, value))
 
     def off_attribute(self, owner: Any, name: str, key: str) -> None:
-        """The course no longer depends on the pair of a key that is in the attribute, a tuple."""
+        """Called when the control flow no longer depends on the pair with this key in the attribute, which is a tuple of pairs."""
         if (id(owner), name) in self.attributes:
             found: tuple[Any, ...] = self.attributes[id(owner), name][2]
             left = tuple(e for e in found if not (isinstance(e, tuple) and e[:1] == (key,)))
             self.attributes[id(owner), name] = (owner, name, left)
 
     def on_module(self, module: Any) -> None:
-        """A module was called, or looked into."""
+        """Called when a module was called, or its attributes were read."""
         self.modules.setdefault(id(module), module)
 
     def on_optimizer(self, optimizer: Any) -> None:
-        """An optimizer made a step."""
+        """Called after an optimizer's step."""
         self.optimizers.setdefault(id(optimizer), optimizer)
 
     def on_generator(self, generator: Any) -> None:
-        """Random numbers were drawn."""
+        """Called after random numbers were drawn."""
         self.generators.setdefault(id(generator), generator)
 
     def on_seed(self, stream: Any) -> None:
-        """A stream of random numbers was set to another place."""
+        """Called after the position of a stream of random numbers was set."""
         self.seeded.add(id(stream))
 
     def on_read(self, what: str) -> None:
@@ -171,11 +170,11 @@ class Trace:
         )
 
     def on_carried(self, carried: Any) -> None:
-        """A value of another device is read: `carried.ready()` brings it over before each run."""
+        """Called when a value of another device is read: `carried.ready()` copies it before each run."""
         self.carried[id(carried)] = carried
 
     def on_seen(self, view: Any) -> None:
-        """A view is about to be derived anew."""
+        """Called before a view is derived again from its base."""
         if id(view) not in self.seen and id(view) not in self.before:
             self.seen[id(view)] = self._noted(view)
 
@@ -185,11 +184,11 @@ class Trace:
         return thing, state
 
     def references(self, base: Any) -> tuple[int, int]:
-        """How many references this trace holds to a base of views, and to its storage."""
+        """The number of references that this trace holds to a base of views, and to its storage."""
         return self._held[id(base)], self._held[id(base.storage)]
 
     def on_rebind(self, tensor: Any, value: Any) -> None:
-        """A tensor that shares nothing is about to take the memory of another, which it is given the value of."""
+        """Called before a tensor without shared memory takes the value and the memory of another tensor."""
         if id(tensor) in self.before and id(tensor) not in self.rebound:
             self.written_first[id(tensor)] = tensor
         self.rebound[id(tensor)] = tensor
@@ -199,16 +198,16 @@ class Trace:
         self.parted.pop(tensor._serial, None)
 
     def on_joined(self, tensor: Any, value: Any) -> None:
-        """`value` shares the memory of a tensor that was set to it."""
+        """Called when a tensor was set to `value` and now shares memory with it."""
         self.joined[tensor._serial] = weakref.ref(value)
 
     def on_parted(self, tensor: Any, value: Any) -> None:
-        """`value` keeps memory of its own, which a tensor that was set to it should share."""
+        """Called when a tensor was set to `value`, which keeps separate memory although the two should share it."""
         self.parted[_origin(value)] = None
         self.parted[tensor._serial] = weakref.ref(value if value._shared is None else value._shared.storage)
 
     def forget(self) -> None:
-        """Hold no tensor any more."""
+        """Drop all references to tensors."""
         for table in (
             self.before,
             self.grads,
@@ -235,22 +234,22 @@ class Trace:
             tensor._grad = grad
 
     def undo_hooks(self) -> None:
-        """Take out the hooks that were registered: the function failed."""
+        """Remove the hooks that a failed function registered."""
         for tensor, _, before, after in self.hooks.values():
             hooks = tensor._node.hooks
             if hooks is not None:
                 self.tables.update({id(t): (t, was) for t, was in ((hooks.before, before), (hooks.after, after))})
         for table, was in self.tables.values():
-            table.clear()  # the same table: handles take hooks out of it
+            table.clear()  # the same dict, because handles remove hooks from it
             table.update(was)
 
     def keep_histories_before(self, made: list[Any]) -> None:
-        """Forget of `let_go` the nodes that were made since the trace began."""
+        """Drop from `let_go` the nodes that were made during the trace."""
         ours = {id(node) for node in made}
         self.let_go = [noted for noted in self.let_go if id(noted[0]) not in ours]
 
     def undo_backward(self) -> None:
-        """Give histories back that backward passes let go: the function is to run again."""
+        """Restore the histories that backward passes freed, before the function runs again."""
         for node, primitive, inputs in self.let_go:
             node.released, node.primitive, node.inputs = False, primitive, inputs
         self.let_go.clear()
@@ -265,7 +264,7 @@ current = _Current()
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """A context for reads on which the capture does not depend."""
+    """A context in which reads are not recorded."""
     before, current.trace = current.trace, None
     try:
         yield
