@@ -49,24 +49,34 @@ def chromium() -> Iterator[Any]:
         yield browser
 
 
+@pytest.fixture(scope="session")
+def context(chromium: Any) -> Iterator[Any]:
+    """A context of the browser without options. A context takes longer to open than a page, and each test's folder has an origin of its own."""
+    context = chromium.new_context()
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """visit(folder, path="index.html", **options of the context) → an open page; its `problems` are checked at the end."""
-    stack, contexts, problems = ExitStack(), [], []
+def visit(chromium: Any, context: Any) -> Iterator[Callable[..., Any]]:
+    """visit(folder, path="index.html", **options of a context) → an open page; its `problems` are checked at the end."""
+    stack, contexts, origins, problems = ExitStack(), [context], [], []
+
+    def check(request: Any) -> None:
+        if not request.url.startswith((*origins, "blob:", "data:")):
+            problems.append(f"asked for {request.url}")
 
     def open_page(
         folder: Path, path: str = "index.html", script: str = "", refused: str | None = None, **options: Any
     ) -> Any:
-        origin = stack.enter_context(browsers.served(folder))
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
+        origins.append(origin := stack.enter_context(browsers.served(folder)))
+        if options:
+            contexts.append(chromium.new_context(**options))
+            contexts[-1].on("request", check)
+        page = (contexts[-1] if options else context).new_page()
         page.set_default_timeout(60_000)
         if script:
             page.add_init_script(script)
-        context.on(
-            "request", lambda r: r.url.startswith((origin, "blob:", "data:")) or problems.append(f"asked for {r.url}")
-        )
         page.on("pageerror", lambda error: problems.append(f"page error: {error}"))
         expected = [] if refused is None else [refused]  # errors that the test is about
         page.on(
@@ -78,8 +88,13 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
         page.goto(f"{origin}/{path}")
         return page
 
+    context.on("request", check)
     yield open_page
-    for context in contexts:
-        context.close()
+    for each in contexts:
+        for page in each.pages:
+            page.close()
+    context.remove_listener("request", check)
+    for own in contexts[1:]:
+        own.close()
     stack.close()
     assert not problems, problems
