@@ -36,6 +36,12 @@ def as_lists(batches: list[tuple[np.ndarray, np.ndarray]]) -> list[Any]:
     return [[images.ravel().tolist(), labels.tolist()] for images, labels in batches]
 
 
+def blank(visit: Any, folder: Path, **options: Any) -> Any:
+    """A page beside the exported files with nothing on it: index.html would load the step and compile its kernels as well."""
+    (folder / "blank.html").write_text('<link rel="icon" href="data:,">')
+    return visit(folder, "blank.html", **options)
+
+
 def trained(step: Any, batches: list[tuple[np.ndarray, np.ndarray]]) -> list[float]:
     return [step(sg.tensor(images), sg.tensor(labels)).item() for images, labels in batches]
 
@@ -44,7 +50,7 @@ def trained(step: Any, batches: list[tuple[np.ndarray, np.ndarray]]) -> list[flo
 def test_digits_train_as_in_python_and_the_state_goes_both_ways(visit: Any, tmp_path: Path) -> None:
     step, _, _, given = exported(tmp_path / "site")
     batches = digit_batches(230)
-    page = visit(tmp_path / "site")
+    page = blank(visit, tmp_path / "site")
     there = page.evaluate(RUN, {"batches": as_lists(batches[:200])})
     here = trained(step, batches[:200])
     assert np.abs(np.subtract(there, here)).max() < 1e-3
@@ -109,7 +115,7 @@ def test_half_precision_trains_as_in_python_on_the_gpu_and_in_plain_javascript(
 ) -> None:
     step, batches = in_halves(dtype)
     sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]), targets=())
-    there = visit(tmp_path).evaluate(HALVES, [[x.ravel().tolist(), y.tolist()] for x, y in batches])
+    there = blank(visit, tmp_path).evaluate(HALVES, [[x.ravel().tolist(), y.tolist()] for x, y in batches])
     here = [step(sg.tensor(x), sg.tensor(y)).item() for x, y in batches]
     assert here[-1] < 0.85 * here[0]
     for way in np.transpose(there):
@@ -121,7 +127,7 @@ def test_half_precision_trains_as_in_python_on_the_gpu_and_in_plain_javascript(
 def test_recurrent_and_attention_steps_train_as_in_python(visit: Any, tmp_path: Path, kind: str) -> None:
     step, batches = sequences(kind)
     sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]))
-    page = visit(tmp_path)
+    page = blank(visit, tmp_path)
     there = page.evaluate(
         """async (batches) => {
           const {Program} = await import(new URL('runtime.js', location.href));
@@ -139,7 +145,7 @@ def test_recurrent_and_attention_steps_train_as_in_python(visit: Any, tmp_path: 
 @pytest.mark.slow
 def test_a_lost_device_is_opened_again_and_the_training_goes_on(visit: Any, tmp_path: Path) -> None:
     exported(tmp_path)
-    page = visit(tmp_path)
+    page = blank(visit, tmp_path)
     found = page.evaluate(
         """async (batches) => {
           const {Program} = await import(new URL('runtime.js', location.href));
@@ -172,7 +178,7 @@ def test_a_worker_trains_and_few_steps_are_under_way_at_once(visit: Any, tmp_pat
           postMessage(losses.map(({result}) => result));
         };"""
     )
-    page = visit(tmp_path)
+    page = blank(visit, tmp_path)
     losses = page.evaluate(
         """(batch) => new Promise((resolve) => {
           const worker = new Worker('own.js', {type: 'module'});
@@ -216,14 +222,14 @@ def test_constants_at_the_ends_of_float32_load_and_are_exact(visit: Any, tmp_pat
 
     sg.web.export(step, tmp_path, sg.zeros(4))
     given = [0.5, 2.0, -1.0, np.nan]
-    bits = visit(tmp_path).evaluate(OF_NUMBERS, [x if np.isfinite(x) else "nan" for x in given])
+    bits = blank(visit, tmp_path).evaluate(OF_NUMBERS, [x if np.isfinite(x) else "nan" for x in given])
     np.testing.assert_array_equal(np.array(bits, np.uint32), step(sg.tensor(given)).numpy().view(np.uint32))
 
 
 @pytest.mark.slow
 def test_errors_say_what_was_asked_and_what_to_do(visit: Any, tmp_path: Path) -> None:
     exported(tmp_path)
-    page = visit(tmp_path)
+    page = blank(visit, tmp_path)
     for call, text in ERRORS.items():
         found = page.evaluate(
             f"""async () => {{
@@ -261,7 +267,7 @@ def test_what_cannot_be_loaded_is_told(visit: Any, tmp_path: Path) -> None:
     document = json.loads(text)
     document["plan"]["target"]["max_workgroup_storage"] = 1 << 20
     (tmp_path / "large.json").write_text(json.dumps(document))
-    page = visit(tmp_path)
+    page = blank(visit, tmp_path)
     assert "is no plan of format 1" in load_error(page, "old.json")
     wrong = load_error(page, "wrong.json")
     assert f"[load] the kernel {document['plan']['kernels'][2]['name']} (" in wrong
@@ -274,9 +280,9 @@ def test_what_cannot_be_loaded_is_told(visit: Any, tmp_path: Path) -> None:
 
 def test_a_browser_without_webgpu_is_told(visit: Any, tmp_path: Path) -> None:
     exported(tmp_path)
-    none = visit(tmp_path, script="Object.defineProperty(Navigator.prototype, 'gpu', {get: () => undefined})")
+    none = blank(visit, tmp_path, script="Object.defineProperty(Navigator.prototype, 'gpu', {get: () => undefined})")
     assert "this browser offers no WebGPU here" in load_error(none)
-    no_adapter = visit(tmp_path, script="navigator.gpu.requestAdapter = async () => null")
+    no_adapter = blank(visit, tmp_path, script="navigator.gpu.requestAdapter = async () => null")
     assert "the browser gives no GPU" in load_error(no_adapter)
 
 
@@ -290,8 +296,7 @@ def test_the_javascript_of_the_documentation_runs(visit: Any, tmp_path: Path, mo
         exec(program, names)
     (snippet,) = re.findall(r"^```js\n(.*?)^```", text, re.M | re.S)
     (tmp_path / "site" / "own.js").write_text(f"{snippet}\nexport {{ loss, weights, file, result }};")
-    (tmp_path / "site" / "blank.html").write_text('<link rel="icon" href="data:,">')
-    page = visit(tmp_path / "site", path="blank.html")
+    page = blank(visit, tmp_path / "site")
     loss, weights, file, result = page.evaluate(
         """async () => {
           window.x = new Float32Array(128).map((_, k) => Math.sin(k));
@@ -308,7 +313,7 @@ def test_the_javascript_of_the_documentation_runs(visit: Any, tmp_path: Path, mo
 @pytest.mark.slow
 def test_a_learning_rate_changes_while_it_trains_and_python_learns_of_it(visit: Any, tmp_path: Path) -> None:
     _, _, _, given = exported(tmp_path)
-    page = visit(tmp_path)
+    page = blank(visit, tmp_path)
     state = bytes(
         page.evaluate(
             """async (batches) => {
