@@ -1,4 +1,4 @@
-"""Which GPU is whose, where several processes of a machine train together. In: what the launcher says. Out: names of devices.
+"""Assigns GPUs to the processes of a machine that train together. In: the launcher's environment variables. Out: names of devices.
 
 The process with LOCAL_RANK k has webgpu:k. Where there are fewer GPUs than processes they share them, in turn.
 """
@@ -11,12 +11,12 @@ from .launch import local_rank, number
 
 
 def are_several() -> bool:
-    """Whether this process was started together with others."""
+    """Whether a launcher started this process with others."""
     return config.launched_with("WORLD_SIZE") not in ("", "1")
 
 
 def cards() -> list[str]:
-    """The device of each number: of every process on this machine, and of every GPU."""
+    """The devices by number, for every process on this machine and every GPU."""
     count = _count()
     return [f"webgpu:{k % count}" for k in range(max(_processes(), count))]
 
@@ -27,7 +27,7 @@ def own_card() -> str:
 
 
 def sharing() -> str:
-    """How the processes of this machine divide its GPUs, in words."""
+    """A description of how the processes of this machine share its GPUs."""
     processes, count = _processes(), _count()
     if processes <= count:
         return f"webgpu:0 to webgpu:{processes - 1} for {processes} processes" if processes > 1 else ""
@@ -35,7 +35,7 @@ def sharing() -> str:
 
 
 def are_shared() -> bool:
-    """Whether a GPU of this machine has several processes."""
+    """Whether several processes share a GPU of this machine."""
     return _processes() > _count()
 
 
@@ -44,6 +44,6 @@ def _processes() -> int:
 
 
 def _count() -> int:
-    """How many GPUs there are; software adapters count where there is nothing else."""
+    """The number of GPUs, or of software adapters if there is no GPU."""
     found = adapters()
     return max(1, sum(info.type == "hardware" for info in found) or len(found))

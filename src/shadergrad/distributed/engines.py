@@ -1,4 +1,4 @@
-"""What moves arrays between processes. In: host arrays, in C order and writable. Out: a Pending for each operation.
+"""The interface of engines, which move arrays between processes. In: host arrays, in C order and writable. Out: a Pending for each operation.
 
 `Engine` is the contract; gloo.py and mpi.py keep it, and `Alone` for a single process. Every process of a group makes the same calls
 in the same order.
@@ -16,7 +16,7 @@ from .errors import DistError
 
 
 class ReduceOp(enum.Enum):
-    """How the values of all processes become one.
+    """The reductions of the values of all processes.
 
     >>> [op.name for op in sg.distributed.ReduceOp]
     ['SUM', 'AVG', 'PRODUCT', 'MIN', 'MAX', 'BAND', 'BOR', 'BXOR']
@@ -41,7 +41,7 @@ class Pending:
     may_be_watched = False
 
     def wait(self, timeout: float | None = None) -> None:
-        """Return when it is done. Raises DistBackendError where it failed, or after `timeout` seconds."""
+        """Return when it is done. Raises DistBackendError if it failed, or after `timeout` seconds."""
 
     def is_completed(self) -> bool:
         """Whether it is done, or failed."""
@@ -54,10 +54,10 @@ class Engine(ABC):
     rank: int
     size: int
     name: str
-    timeout: float | None = None  # seconds of an operation
+    timeout: float | None = None  # seconds for an operation
 
     def explain(self, error: BaseException) -> str:
-        """What is known of why an operation failed."""
+        """The known reason for the failure of an operation, as text."""
         return f"[distributed] rank {self.rank} stops: {error}"
 
     def has_news(self) -> bool:
@@ -113,7 +113,7 @@ class Engine(ABC):
         """An engine of some of the processes, None in one that is not among them. All processes call it."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         return
 
 
@@ -121,7 +121,7 @@ REDUCED = ("float16", "float32", "float64", "int8", "uint8", "int32", "int64")  
 
 
 class Alone(Engine):
-    """A group of one process, which needs nobody."""
+    """The engine of a single process."""
 
     rank, size, name = 0, 1, "gloo"
 

@@ -23,15 +23,17 @@ from .engines import Engine, Pending, ReduceOp
 from .errors import DistBackendError, NoGroupError
 from .library import c10d
 
-LANES = {8: 8, 16: 4, 32: 2}  # connections between two processes, in groups of at most so many; one in larger ones
-LEAST = 1 << 19  # bytes that are worth a connection of their own
-GATHERED = 4  # processes, up to which halves are gathered and added here: as many bytes as float32's sum, or fewer
+LANES = {8: 8, 16: 4, 32: 2}  # connections between two processes, in groups of at most so many; larger groups have one
+LEAST = 1 << 19  # the fewest bytes for which another connection pays
+GATHERED = (
+    4  # processes; up to so many, gathering halves and adding them here moves no more bytes than a sum in float32
+)
 
 Explain = Callable[[BaseException], str]  # what is known of why an operation failed
 
 
 class Informed(Protocol):
-    """What knows how the other processes are: watch.py."""
+    """An object that knows whether the other processes are alive: watch.py."""
 
     def explain(self, error: BaseException) -> str: ...
 
@@ -39,7 +41,7 @@ class Informed(Protocol):
 
 
 class Started(Pending):
-    """Work of gloo's, with the tensors that it writes to."""
+    """An operation of gloo, with the tensors to which it writes."""
 
     may_be_watched = True
 
@@ -60,7 +62,7 @@ class Started(Pending):
 
 
 class Several(Pending):
-    """Operations that are one to who waits."""
+    """Several operations as one Pending."""
 
     may_be_watched = True
 
@@ -76,7 +78,7 @@ class Several(Pending):
 
 
 class Added(Pending):
-    """Halves of all processes, gathered, whose sum goes into this one's. Sums are in float32, in the order of the ranks."""
+    """The gathered halves of all processes, whose sum replaces those of this process. Sums are in float32, in the order of ranks."""
 
     may_be_watched = True
 
@@ -88,7 +90,7 @@ class Added(Pending):
         self.add_up()
 
     def add_up(self) -> None:
-        """The sum of what is gathered."""
+        """Compute the sum of the gathered halves."""
         first, *others = self._rows
         if len(others) == 1:
             self._add(first, others[0], out=self._into)
@@ -103,7 +105,7 @@ class Added(Pending):
 
 
 class SeveralAdded(Several):
-    """As Several, of Added: threads share the sums, which take PyTorch longer than gloo takes to move the halves."""
+    """As Several, of Added. Threads share the sums, which take PyTorch longer than the transfer takes gloo."""
 
     def __init__(self, parts: Sequence[Added]) -> None:
         super().__init__(parts)
@@ -117,7 +119,7 @@ class SeveralAdded(Several):
 
 
 class Narrowed(Pending):
-    """A sum in float32 that goes into halves."""
+    """A sum in float32, rounded to halves when it is complete."""
 
     may_be_watched = True
 
@@ -133,13 +135,13 @@ class Narrowed(Pending):
 
 
 def lanes_of(size: int) -> int:
-    """Connections between two of so many processes: all processes must find the same number."""
+    """The number of connections between two of so many processes, equal in all processes."""
     return next((lanes for most, lanes in LANES.items() if size <= most), 1)
 
 
 class Gloo(Engine):
-    """See the module. One connection of gloo's moves about a gigabyte a second, whatever the network does, as one thread copies and adds:
-    so there are several, and large arrays are divided among them. watch: what the group knows of the others."""
+    """See the module. A connection of gloo moves about a gigabyte per second on any network, because one thread copies and adds. So there are
+    several, and large arrays are divided among them. watch: knows whether the other processes are alive."""
 
     name = "gloo"
 
@@ -208,7 +210,7 @@ class Gloo(Engine):
         )
 
     def _added(self, halves: Any) -> Pending:
-        """The sum of halves, which gloo adds one by one, at some hundred megabytes a second."""
+        """The sum of halves. Gloo's own sum of halves reaches only some hundred megabytes per second."""
         if self.size > GATHERED:
             wide = halves.float()
             return Narrowed(self._reduced(wide, ReduceOp.SUM), wide, halves)
@@ -221,7 +223,7 @@ class Gloo(Engine):
         return started[0] if len(started) == 1 else SeveralAdded(started)
 
     def _parts(self, flat: Any) -> Any:
-        """A part for each connection."""
+        """The parts of an array, one for each connection."""
         return flat.split(max(LEAST // flat.element_size(), -(-flat.numel() // lanes_of(self.size))))
 
     @staticmethod
@@ -279,7 +281,7 @@ class Gloo(Engine):
         return Gloo(store, list(ranks).index(self.rank), len(ranks), seconds, self._watch)
 
     def close(self) -> None:
-        self._group = None  # before Python ends: its threads must be gone by then
+        self._group = None  # before Python ends, when its threads must have ended
 
 
 @cache
@@ -295,6 +297,6 @@ _connected: WeakSet[Gloo] = WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """No thread of gloo's may outlive Python: it aborts the process when it lets go of an array then."""
+    """End all threads of gloo before Python ends: a thread that frees an array later aborts the process."""
     for engine in [*_connected]:
         engine.close()

@@ -1,4 +1,4 @@
-"""Process groups: which processes there are, and who of them takes part in an operation."""
+"""Process groups: the connected processes, and the ones that take part in an operation."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class ProcessGroup:
         return self.engine.rank
 
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes in the group."""
         return self.engine.size
 
     def number_of(self, rank: int, what: str) -> int:
-        """The number within the group of a process, by its number among all. Raises NoGroupError where it is not in the group."""
+        """The number within the group of the process with this global number. Raises NoGroupError if it is not in the group."""
         if rank not in self.ranks:
             raise NoGroupError(f"[distributed.{what}] rank {rank} is not in the group, which has {list(self.ranks)}.")
         return self.ranks.index(rank)
@@ -58,13 +58,13 @@ class GroupMember:
 
 
 class _Groups:
-    """Those of this process."""
+    """The groups of this process."""
 
     def __init__(self) -> None:
         self.world: ProcessGroup | None = None
         self.others: list[ProcessGroup] = []
         self.watch: Watch | None = None
-        self.made = 0  # so often this process has connected with the others
+        self.made = 0  # how often this process has connected with the others
         self.held: list[tuple[Any, Watch]] = []  # stores that end with this process
 
 
@@ -234,7 +234,7 @@ def init_process_group(
 
 
 def seconds_of(timeout: timedelta | float) -> float:
-    """Raises NoGroupError for what is no time."""
+    """A time in seconds. Raises NoGroupError for another object."""
     try:
         return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     except (TypeError, ValueError):
@@ -265,7 +265,7 @@ def _gloo(method: str | None, store: Any, rank: int, size: int, timeout: float) 
     classes = library.c10d().classes
     store, signs = (classes.PrefixStore(f"group{_groups.made}", s) for s in (place.store, place.signs))
     _refuse_twice(store, place.rank)
-    beats = not isinstance(_innermost(place.store), classes.FileStore)  # which would grow by each sign of life
+    beats = not isinstance(_innermost(place.store), classes.FileStore)  # which would grow by each heartbeat
     watch = Watch(classes.PrefixStore("watch", signs), place.rank, place.size, place.holds_store, beats)
     if place.holds_store == place.rank:
         _groups.held.append((place.store, watch))
@@ -292,7 +292,7 @@ def _innermost(store: Any) -> Any:
 
 
 def _refuse_twice(store: Any, rank: int) -> None:
-    """Raise where another process has this rank already."""
+    """Raises NoGroupError if another process has this rank already."""
     if store.add(f"started/{rank}", 1) > 1:
         raise NoGroupError(
             f"[init_process_group] another process has started as rank {rank} already. Hint: each needs a rank of its own, and "
@@ -301,7 +301,7 @@ def _refuse_twice(store: Any, rank: int) -> None:
 
 
 def _mpi(method: str | None, store: Any, rank: int, size: int, timeout: Any) -> Engine:
-    """MPI's processes. Raises NoGroupError for arguments that contradict mpirun, which alone decides."""
+    """MPI's processes. mpirun decides rank and size. Raises NoGroupError for arguments that contradict it."""
     from .mpi import Mpi  # for those who need it: it imports mpi4py
 
     if method not in (None, "env://") or store is not None:
@@ -320,8 +320,8 @@ def _mpi(method: str | None, store: Any, rank: int, size: int, timeout: Any) -> 
 
 
 def _leave() -> None:
-    """Part from the others, at the end of the process too: no thread of the engine's may outlive Python, and others must not take
-    this process for killed."""
+    """Leave the group, also at the end of the process: no thread of the engine may outlive Python, and the others must not count this process
+    as killed."""
     if _groups.watch is not None:
         _groups.watch.say_done()
         _groups.watch.stop()
@@ -341,7 +341,7 @@ def _end() -> None:
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Part from the others; without a group nothing happens (PyTorch raises). group: one of new_group's alone.
+    """Leave all groups; without a group nothing happens (PyTorch raises). group: leave only this group, a result of new_group.
 
     >>> sg.distributed.destroy_process_group()
     """
@@ -389,7 +389,7 @@ def new_group(
 
 
 def chosen(group: Any, what: str) -> ProcessGroup:
-    """The group that a call means. Raises NoGroupError without one, and in a process that is not in it."""
+    """The group of a call. Raises NoGroupError without a group, and in a process outside the group."""
     if group is None:
         group = _groups.world
     if group is None:

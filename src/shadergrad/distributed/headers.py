@@ -1,8 +1,8 @@
-"""That all processes of a group make the same call. In: the words of a call. Out: a Pending, whose wait raises DistError where they differ.
+"""Checks that all processes of a group make the same call. In: the header of a call. Out: a Pending, whose wait raises DistError if headers differ.
 
-Engines move bytes and ask nobody what they mean: an int32 among float32, or MAX beside SUM, would give wrong values without an error. So the
-operations of collectives.py, which programs call by hand, exchange their words first. The exchanges of graphs were compared when a model was made
-(agreement.py), and go without.
+Engines move bytes without knowing their meaning: if one process passed int32 and the others float32, or MAX and SUM, they would compute wrong values
+without an error. So the operations of collectives.py, which programs call directly, exchange headers first. The exchanges of graphs have none,
+because they were compared when the model was made (agreement.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WORDS, DIGEST = 176, 16  # bytes
 
 
 def words_of(what: str, *given: object) -> str:
-    """A call: the operation, and what all processes must give alike. A tensor stands for its dtype and shape."""
+    """The header of a call: the operation, and the arguments that must be equal in all processes. A tensor is described by its dtype and shape."""
     return " ".join(
         [
             *filter(None, [what]),
@@ -30,7 +30,7 @@ def words_of(what: str, *given: object) -> str:
 
 
 def started(words: str, group: ProcessGroup) -> Pending:
-    """Begin to compare a call with those of the others."""
+    """Start to compare a call with those of the other processes."""
     return _Compared(words, group) if group.size() > 1 else Pending()
 
 
@@ -65,7 +65,7 @@ class _Compared(Pending):
 
 
 class Behind(Pending):
-    """An operation beside the comparison of its words."""
+    """An operation that runs while its header is compared."""
 
     def __init__(self, compared: Pending, operation: Pending) -> None:
         self._compared, self._operation = compared, operation
@@ -80,7 +80,7 @@ class Behind(Pending):
 
 
 class Sent(Pending):
-    """A message behind its words."""
+    """A message sent after its header."""
 
     def __init__(self, words: str, engine: Engine, array: np.ndarray, peer: int, tag: int) -> None:
         self._parts = [engine.send(_packed(words), peer, tag), engine.send(array, peer, tag)]
@@ -94,7 +94,7 @@ class Sent(Pending):
 
 
 class Received(Pending):
-    """A message of which the words come first. Raises DistError where it is of another dtype or shape.
+    """A message received after its header. Raises DistError if it has another dtype or shape.
 
     is_async: whether more may be received before this is waited for. Messages of one tag are matched in the order of their calls, so that the
     memory for it is offered at once; gloo ends the process for a message that is larger. Else it is offered after the words were compared.

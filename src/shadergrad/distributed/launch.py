@@ -1,4 +1,4 @@
-"""Which of several processes this is, and where the others are: what torchrun, Slurm and mpirun say in the environment."""
+"""Reads the rank of this process and the addresses of the others from the environment variables of torchrun, Slurm and mpirun."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def local_rank() -> int:
 
 
 def number(name: str, default: int | None = None) -> int:
-    """A number in the environment. Raises NoGroupError where it is missing or none."""
+    """A number in an environment variable. Raises NoGroupError if it is missing or no number."""
     text = config.launched_with(name)
     if not text and default is not None:
         return default

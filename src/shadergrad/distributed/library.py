@@ -20,7 +20,7 @@ NAME = "torch"
 
 
 def is_installed(package: str = NAME) -> bool:
-    """Whether a package is there, whatever stands under its name in this process."""
+    """Whether a package is installed, even if another module has its name in this process."""
     return PathFinder.find_spec(package) is not None
 
 
@@ -40,7 +40,7 @@ def c10d() -> SimpleNamespace:
 
 @contextmanager
 def _beside_stand_ins() -> Iterator[None]:
-    """Within, imports of torch find PyTorch; afterwards the names stand for what they did, unless that was PyTorch."""
+    """A context in which imports of torch find PyTorch. Afterwards the names refer to the former modules again, unless these were PyTorch's."""
     module = sys.modules.get(NAME)
     if module is None and not any(_is_ours(finder) for finder in sys.meta_path):
         yield

@@ -23,7 +23,7 @@ OPERATIONS = {
 
 
 class Requested(Pending):
-    """A request of MPI's. MPI has no time limits: a process that ends takes mpirun's others along."""
+    """A request of MPI. MPI has no time limits: when a process fails, mpirun ends the others."""
 
     def __init__(self, request: Any, arrays: Any, after: Any = None) -> None:
         self._request, self._arrays, self._after = request, arrays, after
@@ -67,7 +67,7 @@ class Mpi(Engine):
         return Requested(self._comm.Iallreduce(self._mpi.IN_PLACE, wide, self._op(op)), wide, after)
 
     def _summed(self, array: np.ndarray) -> tuple[np.ndarray, Any]:
-        """float16 in float32, for MPI has no such numbers."""
+        """An array that MPI can add, and what must follow the sum: float16 is added in float32, because MPI has no float16."""
         if array.dtype != np.float16:
             return array, None
         wide = array.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Operations of all processes on Python objects, which are pickled: of processes that trust each other."""
+"""Collective operations on Python objects. They are pickled, so the processes must trust each other."""
 
 from __future__ import annotations
 

@@ -27,15 +27,15 @@ from .errors import DistError
 from .groups import ProcessGroup
 
 MEGABYTE = 1 << 20
-FIRST = 1 << 20  # bytes of the first bucket, whose exchange should begin early
-NUMBERS = 1 << 12  # of exchanges that a reducer may have
+FIRST = 1 << 20  # bytes of the first bucket, so that its exchange starts early
+NUMBERS = 1 << 12  # the most exchanges of a reducer
 _count = itertools.count(1)
 
 Hook = Callable[[Any, Any], Any]
 
 
 class GradBucket:
-    """Gradients that are exchanged together: what a hook of register_comm_hook gets.
+    """Gradients that are exchanged together: the argument of a hook of register_comm_hook.
 
     >>> bucket = sg.distributed.GradBucket(0, sg.ones(2), [sg.zeros(2)], True)
     >>> bucket.buffer(), bucket.is_last()
@@ -71,7 +71,7 @@ class GradBucket:
 
 
 def cut(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """Parts of a flat tensor, of the shapes of others."""
+    """Split a flat tensor into parts with the shapes of other tensors."""
     found, at = [], 0
     for t in like:
         found.append(flat[at : at + t.numel()].reshape(tuple(t.shape)))
@@ -104,7 +104,7 @@ def buckets_of(parameters: Sequence[Tensor], most: int) -> list[list[int]]:
 
 
 def kinds_of(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-    """Those of one device and dtype together."""
+    """Tensors grouped by device and dtype."""
     kinds: dict[Any, list[Tensor]] = {}
     for t in tensors:
         kinds.setdefault((str(t.device), t.dtype), []).append(t)
@@ -144,12 +144,12 @@ class Reducer:
         self.handles = [p.register_post_accumulate_grad_hook(self._noting(k)) for k, p in enumerate(parameters)]
 
     def _own(self, channel: Channel) -> Channel:
-        """A channel that frees its memory when this object is gone."""
+        """A channel that frees its memory when this object is deleted."""
         weakref.finalize(self, channel.forget)
         return channel
 
     def exchange_by(self, compression: Any, keeps_error: bool) -> None:
-        """Exchange by another channel from now on."""
+        """Use another channel from now on."""
         self.channel.forget()
         self.channel = self._own(Channel(self.engine, "mean", compression, keeps_error, on_devices=True))
 
@@ -157,11 +157,11 @@ class Reducer:
         return lambda _: self._on_ready(k)
 
     def set_hook(self, state: Any, hook: Hook) -> None:
-        """Let a function exchange the buckets."""
+        """Set the function that exchanges the buckets."""
         self._hook = state, hook
 
     def arm(self) -> None:
-        """A forward pass, whose backward pass exchanges."""
+        """Prepare a forward pass whose backward pass exchanges gradients."""
         if self._ready and self._waits is False:
             self._raise_missing()
         self._ready.clear()
@@ -233,7 +233,7 @@ class Reducer:
         return found
 
     def exchange(self, unused: frozenset[int] = frozenset()) -> None:
-        """Put the means into .grad."""
+        """Set .grad to the means."""
         for number, bucket in enumerate(self.buckets):
             parameters = [self.parameters[k] for k in bucket]
             gradients = [zeros_like(p) if p.grad is None else p.grad for p in parameters]
@@ -282,7 +282,7 @@ class Reducer:
             compute_all(device)
 
     def exchange_buffers(self, buffers: list[Tensor]) -> None:
-        """Let all processes have the buffers of the first one."""
+        """Copy the buffers of the first process to all others."""
         with grad_mode(False):
             for number, together in enumerate(kinds_of(buffers)):
                 root = Tensor._of(exchanged(flat_of(together)._node, self.roots, self._base + number))

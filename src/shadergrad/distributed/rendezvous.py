@@ -1,4 +1,4 @@
-"""How processes find each other. In: the arguments of init_process_group. Out: a store, a rank and a number of processes.
+"""Connects the processes of a group. In: the arguments of init_process_group. Out: a store, a rank and a number of processes.
 
 env:// asks the environment (torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), tcp://HOST:PORT and file:///PATH need the rank and
 the number of processes from the caller. A restarted group of torchrun begins with fresh keys in the same store.
@@ -96,7 +96,7 @@ def _from_environment(rank: int, size: int, timeout: float) -> Place:
 
 
 def _file(method: str, host: str, path: str, size: int, timeout: float) -> Any:
-    """Raises NoGroupError for a file that cannot be made, for which PyTorch would wait."""
+    """The store of a file. Raises NoGroupError for a file that cannot be created, for which PyTorch would wait forever."""
     folder = os.path.dirname(path)
     if host not in ("", "localhost") or not os.path.basename(path) or not folder:
         raise NoGroupError(

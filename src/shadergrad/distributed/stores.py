@@ -1,4 +1,4 @@
-"""The stores of PyTorch's through which processes find each other: what init_process_group(store=...) takes."""
+"""PyTorch's stores, through which processes find each other: the arguments of init_process_group(store=...)."""
 
 from __future__ import annotations
 

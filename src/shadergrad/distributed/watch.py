@@ -1,11 +1,11 @@
-"""A process that ends takes the others along: within seconds, with its number and its last error.
+"""Ends all processes within seconds when one of them ends, with the rank and the last error of that one.
 
-Every process says through the store that it lives (`alive/RANK`, a count), and looks after the next one. What ends by an error writes
-`ended` first; what is killed stops counting. A process that learns of an end raises where it waits for the others, and if it does
-not wait for them, or cannot be woken, ends a little later.
+Every process writes heartbeats to the store (`alive/RANK`, a count), and watches the next process. A process that ends by an error writes `ended`
+first; a killed one stops counting. When a process learns of an end, it raises an error where it waits for the others. If it does not wait, or cannot
+be woken, it ends a little later.
 
-A process that works, or sleeps, goes on counting: slow ones are waited for as long as the timeout of the group allows. One that is
-stopped as a whole (SIGSTOP, a debugger) does not.
+A process that computes or sleeps continues to count, so the others wait for slow processes up to the timeout of the group. A suspended process
+(SIGSTOP, a debugger) stops counting.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-BEAT = 1.0  # seconds between two signs of life
-SILENT = 15.0  # seconds without one, after which a process counts as ended
-GRACE = 8.0  # seconds from the news of an end to this process's own
+BEAT = 1.0  # seconds between two heartbeats
+SILENT = 15.0  # seconds without a heartbeat after which a process counts as ended
+GRACE = 8.0  # seconds between the detected end of another process and the end of this one
 EXIT = 1
 
 
@@ -53,16 +53,16 @@ class Watch:
             self._thread.join(2 * BEAT)
 
     def has_news(self) -> bool:
-        """Whether another process has ended, so that nobody should wait for it any more."""
+        """Whether another process has ended, so that waiting for it is useless."""
         return bool(self._news)
 
     def say_done(self) -> None:
-        """This process leaves in good order."""
+        """Report that this process leaves without an error."""
         with suppress(RuntimeError):
             self._set(f"alive/{self._rank}", "done")
 
     def see_off(self) -> None:
-        """At the end of the process that holds the store: return when all others know that they must do without it, or have left."""
+        """Called at the end of the process that holds the store. Returns when all others have left, or know that the store ends."""
         until = time.monotonic() + (3 * BEAT if self._news else GRACE)
         with suppress(RuntimeError):
             self._set("closing", "1")
@@ -72,12 +72,12 @@ class Watch:
                 time.sleep(0.02 if others else 0.0)
 
     def say_ended(self, why: str) -> None:
-        """This process ends by an error: the first that says so is what others show."""
+        """Report that this process ends by an error. The other processes show the first report."""
         with suppress(RuntimeError), self._lock:
             self._store.compare_set("ended", "", f"rank {self._rank}: {why}")
 
     def explain(self, error: BaseException) -> str:
-        """What is known of why an operation failed, after a moment in which the process at fault may still speak."""
+        """The known reason for the failure of an operation, after a pause in which the failed process may still report."""
         news = self._news
         until = time.monotonic() + 2 * BEAT
         while not news and time.monotonic() < until:
@@ -141,7 +141,7 @@ class Watch:
                 return  # in good order: without a store nobody can be watched
 
     def _end(self, news: str) -> None:
-        """Leave time for the error to be raised where this process waits, then end."""
+        """Wait until the error can be raised where this process waits, then end it."""
         self._news = news
         if self._stopped.wait(GRACE):
             return

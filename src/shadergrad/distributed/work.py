@@ -1,4 +1,4 @@
-"""Operations under way, as users hold them."""
+"""Handles of asynchronous operations."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class Future:
         self._value, self._is_set = result, True
 
     def done(self) -> bool:
-        """Whether the value is there."""
+        """Whether the value is available."""
         return self._is_set or (self._work is not None and self._work.is_completed())
 
     def wait(self) -> Any:
-        """The value, once it is there. Raises what the operation raised."""
+        """Wait for the value, and return it. Raises the error of the operation."""
         if not self._is_set:
             if self._work is not None:
                 self._work.wait()
