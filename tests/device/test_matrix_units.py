@@ -24,6 +24,12 @@ rng = np.random.default_rng(0)
 HALF = 2.0**-11  # of a rounding
 
 
+@pytest.fixture(autouse=True)
+def drawn_from_the_first_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test draws the same numbers, whichever tests came before it in its process."""
+    monkeypatch.setitem(globals(), "rng", np.random.default_rng(0))
+
+
 def drawn(*shape: int) -> np.ndarray:
     return rng.standard_normal(shape, dtype=np.float32).astype(np.float16)
 
