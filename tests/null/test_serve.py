@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.client
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,10 @@ def origin(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "secret.txt").write_text("secret")
     (site / "out.txt").symlink_to(tmp_path / "secret.txt")
     (site / "above").symlink_to(tmp_path)
+    for page in ("index.html", "index.htm"):
+        (site / page.replace(".", "-")).mkdir()
+        (site / page.replace(".", "-") / page).symlink_to(tmp_path / "secret.txt")
+    os.mkfifo(site / "pipe")
     (site / "round").symlink_to(site / "round")
     (site / "within.js").symlink_to(site / "a.js")
     with served(site) as address:
@@ -70,6 +75,9 @@ def test_files_of_the_folder_are_served(origin: str, path: str, text: str) -> No
         "/%2e%2e/secret.txt",
         "/..%2fsecret.txt",
         "/deep%5c..%5c..%5csecret.txt",
+        "/index-html/",
+        "/index-htm/",
+        "/pipe",
     ],
 )
 def test_links_out_dot_files_and_lists_are_not_there(origin: str, path: str, method: str) -> None:
@@ -92,6 +100,16 @@ def test_a_foreign_host_is_refused(origin: str, host: str | None) -> None:
         status, body, _ = ask(origin, "/a.js", host, method)
         assert status == 403
         assert not body.startswith("1")
+
+
+def test_two_hosts_are_a_bad_request(origin: str) -> None:
+    connection = http.client.HTTPConnection(origin.removeprefix("http://"), timeout=20)
+    connection.putrequest("GET", "/a.js", skip_host=True)
+    connection.putheader("Host", "localhost")
+    connection.putheader("Host", "evil.example")
+    connection.endheaders()
+    assert connection.getresponse().status == 400
+    connection.close()
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:9000", "[::1]:8000", "localhost."])

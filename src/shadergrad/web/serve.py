@@ -49,7 +49,11 @@ class Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         """Answer with a file, or with an error."""
-        if not _is_here(self.headers.get("Host")):
+        hosts = self.headers.get_all("Host") or [""]
+        if len(hosts) > 1:  # a proxy and this server might believe different ones
+            self.send_error(HTTPStatus.BAD_REQUEST, "more than one Host header")
+            return None
+        if not _is_here(hosts[0]):
             self.send_error(HTTPStatus.FORBIDDEN, "this server answers for localhost alone")
             return None
         name = unquote(urlsplit(self.path).path, errors="replace")
@@ -66,7 +70,9 @@ class Handler(SimpleHTTPRequestHandler):
             return False
         folder = Path(self.directory).resolve()
         try:
-            return Path(self.translate_path(self.path)).resolve().is_relative_to(folder)
+            path = Path(self.translate_path(self.path)).resolve()
+            files = [path / page for page in ("index.html", "index.htm")] if path.is_dir() else [path]
+            return path.is_relative_to(folder) and all(_is_within(folder, file) for file in files if file.exists())
         except (OSError, RuntimeError):  # a circle of links
             return False
 
@@ -117,6 +123,11 @@ class Handler(SimpleHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Logs nothing, because a page requests a dozen files."""
+
+
+def _is_within(folder: Path, file: Path) -> bool:
+    """Whether it is a file, not a pipe, which might never end, and no link that leads out of the folder."""
+    return file.is_file() and file.resolve().is_relative_to(folder)
 
 
 def _is_here(host: str | None) -> bool:
