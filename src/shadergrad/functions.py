@@ -19,7 +19,6 @@ from .dtypes import DType, FloatLimits, IntegerLimits, default_dtype, parse_dtyp
 from .errors import DTypeError, ShapeError
 from .nn.functional import (  # noqa: F401
     adaptive_avg_pool1d,
-    adaptive_max_pool1d,
     avg_pool1d,
     bilinear,
     celu,
@@ -41,6 +40,7 @@ from .nn.functional import (  # noqa: F401
     rrelu,
     selu,
 )
+from .nn.functional import adaptive_max_pool1d as _adaptive_max_pool1d
 from .tensor import (  # noqa: F401
     Tensor,
     arange,
@@ -379,6 +379,18 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Tensor:
     if input is None or other is None:
         refuse("where", "input" if input is None else "other", None, "Tensor or Number")
     return _where(condition, input, other)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The largest of output_size windows that cover the last axis of (batch, c, length) or (c, length), and where each was found.
+
+    As in PyTorch the places, int32, always come with the values here; nn.functional's function of this name gives them where
+    asked. Errors: as for nn.functional.adaptive_max_pool1d.
+
+    >>> sg.adaptive_max_pool1d(sg.tensor([[1.0, 2.0, 3.0]]), 2)
+    (tensor([[2., 3.]]), tensor([[1, 2]]))
+    """
+    return _adaptive_max_pool1d(input, output_size, True)
 
 
 where = checked(where, out=True)  # here and not at its definition: internal calls have valid arguments

@@ -80,6 +80,11 @@ CALLS = [
     Call("lstsq", lambda t, a, b: t.linalg.lstsq(a, b), (TALL, floats(2, 5, 2))),
     Call("lstsq gels", lambda t, a, b: t.linalg.lstsq(a, b, driver="gels"), (TALL, floats(2, 5, 2))),
     Call("lstsq wide", lambda t, a, b: t.linalg.lstsq(a, b, driver="gelsd"), (WIDE, floats(2, 3, 2))),
+    *(
+        Call(f"lstsq {driver} rcond {rcond}", lambda t, a, b, d=driver, r=rcond: t.linalg.lstsq(a, b, r, driver=d), (TALL, floats(2, 5, 2)), gradient=False)
+        for driver, rcond in (("gels", 0.9), ("gelsd", 2.0), ("gelsd", 0.5), ("gelsd", -1.0), ("gelss", 2.0), ("gelss", 0.5), ("gelss", -1.0))
+    ),
+    Call("lstsq gelsy counts the largest", lambda t, a, b: t.linalg.lstsq(a, b, 2.0).rank, (TALL, floats(2, 5, 2)), gradient=False),
     Call("lu_factor", lambda t, a: t.linalg.lu_factor(a), (B3,)),
     Call("lu", lambda t, a: t.linalg.lu(a), (B3,)),
     Call("lu tall", lambda t, a: t.linalg.lu(a), (TALL,)),

@@ -57,6 +57,8 @@ PLAIN: dict[str, Callable[[Any, Any], Any]] = {
     "nan_to_num": lambda x, y: x.nan_to_num(),
     "maximum": lambda x, y: x.maximum(y),
     "relu": lambda x, y: x.relu(),
+    "sign": lambda x, y: x.sign(),
+    "sgn": lambda x, y: x.sgn(),
     "isfinite of a sum": lambda x, y: x.sum().isfinite(),
 }
 

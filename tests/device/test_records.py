@@ -413,6 +413,7 @@ def test_pow_has_the_edges_of_c(function: str, webgpu: str) -> None:
     ("sg_tanh", np.tanh),
     ("sg_expm1", np.expm1),
     ("sg_relu", lambda x: np.maximum(x, 0)),
+    ("sg_sign", lambda x: np.where(np.isnan(x), 0, np.sign(x))),
     ("sg_erf", erf),
     ("sg_is_nan", np.isnan),
     ("sg_is_finite", np.isfinite),

@@ -210,13 +210,27 @@ def _number(what: str, name: str, value: Any) -> float:
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+def _least_counted(A: Tensor, rcond: float | None, driver: str) -> float:
+    """The part of the largest singular value up to which others count as 0, by the rules of each LAPACK driver."""
+    eps = float(FloatLimits.of(A.dtype).eps)
+    if rcond is None or driver == "gels":
+        return max(A.shape[-2:]) * eps
+    part = float(rcond)
+    if driver == "gelsd":
+        return part if 0 < part < 1 else eps
+    if driver == "gelss":
+        return part if part >= 0 else eps
+    return max(part, 0.0) if part < 1 else 1 - eps  # the pivot always counts
+
+
 @checked_with_out
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Lstsq:
     """The X (*, n, k) that makes the sum of squares of A X - B least, the smallest such X; A (*, m, n), B (*, m, k).
 
     Also the sums of squares (but for the driver 'gelsy', which is the default; where m > n and A has full rank), the rank of A (but for the driver 'gels') and its singular
     values (for 'gelsd' and 'gelss'); else those are empty. The solution is differentiable. rcond: singular values below
-    that part of the largest count as 0, by default max(m, n) times eps.
+    that part of the largest count as 0, by default max(m, n) times eps. As in LAPACK, 'gels' ignores it, 'gelsd' takes eps
+    where it is not between 0 and 1, and for 'gelsy' the largest singular value always counts.
 
     >>> sg.linalg.lstsq(sg.tensor([[1.0], [1.0]]), sg.tensor([[1.0], [3.0]])).solution
     tensor([[2.]])
@@ -232,9 +246,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if b.ndim < 2 or b.shape[-2] != A.shape[-2]:
         raise ShapeError(f"{what}: input.size(-2) should match other.size(-2): {tuple(A.shape)}, {tuple(B.shape)}.")
     a, b = same_batch(A, b)
-    bound = max(A.shape[-2:]) * float(FloatLimits.of(A.dtype).eps) if rcond is None else rcond
-    solution = PseudoInverse(0.0, float(bound), False)(a) @ b
-    ranks = matrix_rank(a, rtol=float(bound))
+    bound = _least_counted(A, rcond, driver)
+    solution = PseudoInverse(0.0, bound, False)(a) @ b
+    ranks = matrix_rank(a, rtol=bound)
     nothing = zeros(0, dtype=A.dtype, device=A.device)
     m, n = A.shape[-2:]
     residuals = solution.reshape(solution.numel())[:0]  # requires a gradient as the solution does

@@ -22,6 +22,12 @@ def plain(op: str, **attributes: Any) -> Rule:
     return lambda w, dtype, *names: w.node(op, *names, **attributes)
 
 
+def _sign(w: Writer, dtype: DType, x: str) -> str:
+    """ONNX leaves the sign of NaN to the runtime; here it is 0."""
+    sign = w.node("Sign", x)
+    return w.node("Where", w.node("IsNaN", x), w.constant(0, dtype), sign) if dtype.category == 2 else sign
+
+
 def _trunc(w: Writer, dtype: DType, x: str) -> str:
     return w.node("Mul", w.node("Sign", x), w.node("Floor", w.node("Abs", x)))
 
@@ -110,7 +116,7 @@ def _negated(op: str) -> Rule:
 
 COMPUTED: dict[str, Rule] = {  # in a dtype with arithmetic
     "Add": plain("Add"), "Sub": plain("Sub"), "Mul": plain("Mul"), "Div": plain("Div"), "Pow": plain("Pow"),
-    "Maximum": plain("Max"), "Minimum": plain("Min"), "Neg": plain("Neg"), "Abs": plain("Abs"), "Sign": plain("Sign"),
+    "Maximum": plain("Max"), "Minimum": plain("Min"), "Neg": plain("Neg"), "Abs": plain("Abs"), "Sign": _sign,
     "Relu": lambda w, dtype, x: w.node("Relu", x) if dtype is float32 else w.node("Max", x, w.constant(0, dtype)),
     "Exp": plain("Exp"), "Log": plain("Log"), "Sqrt": plain("Sqrt"), "Sin": plain("Sin"), "Cos": plain("Cos"),
     "Asin": plain("Asin"), "Acos": plain("Acos"), "Tanh": plain("Tanh"), "Sigmoid": plain("Sigmoid"), "Erf": plain("Erf"),

@@ -147,6 +147,17 @@ def floating(template: str, otherwise: str) -> Callable[[DType], str]:
     return lambda dtype: template if dtype.category == 2 else otherwise
 
 
+def _sign(x: np.ndarray) -> np.ndarray:
+    sign = np.sign(x)
+    return np.where(np.isnan(x), x.dtype.type(0), sign) if x.dtype.kind == "f" else sign
+
+
+def _sign_wgsl(dtype: DType) -> str:
+    if dtype.category == 2:
+        return "sg_sign({a})"
+    return "min({a}, {type}(1))" if dtype.wgsl == "u32" else "sign({a})"
+
+
 # fmt: off
 # -- arithmetic
 
@@ -239,9 +250,7 @@ Neg = record(
     gradient=lambda g, x, y: (-g,), categories=NUMBERS, of_complex=True,
 )
 Abs = record("Abs", "|x|; the derivative at 0 is 0.", np.abs, "abs({a})", lambda x, y: elementwise("Sign", x))
-Sign = record(
-    "Sign", "-1, 0 or 1.", np.sign, lambda dtype: "min({a}, {type}(1))" if dtype.wgsl == "u32" else "sign({a})", flat,
-)
+Sign = record("Sign", "-1, 0 or 1; 0 of NaN.", _sign, _sign_wgsl, flat)
 Relu = record(
     "Relu", "max(x, 0); the derivative at 0 is 0.", lambda x: np.maximum(x, x.dtype.type(0)),
     floating("sg_relu({a})", "max({a}, {type}(0))"), gradient=lambda g, x, y: (where(greater(y, 0.0), g, 0.0),),

@@ -19,7 +19,7 @@ UNARY = {
     "Exp2": "2 ** a", "Log2": "Math.log2(a)", "Log10": "Math.log10(a)",
     "Sqrt": "Math.sqrt(a)", "Rsqrt": "1 / Math.sqrt(a)", "Abs": "Math.abs(a)", "Sin": "Math.sin(a)", "Cos": "Math.cos(a)",
     "Tanh": "Math.tanh(a)", "Sigmoid": "1 / (1 + Math.exp(-a))", "Relu": "a > 0 || a !== a ? a : 0", "Not": "a ? 0 : 1",
-    "IsNan": "a !== a ? 1 : 0", "Floor": "Math.floor(a)", "Cast": "a", "Reciprocal": "1 / a", "Sign": "Math.sign(a)",
+    "IsNan": "a !== a ? 1 : 0", "Floor": "Math.floor(a)", "Cast": "a", "Reciprocal": "1 / a", "Sign": "(a > 0) - (a < 0)",
     "Trunc": "Math.trunc(a)", "Asin": "Math.asin(a)", "Acos": "Math.acos(a)", "IsFinite": "Number.isFinite(a) ? 1 : 0",
     "Erf": "erf(a)", "Erfc": "erfc(a)", "Erfinv": "erfinv(a)", "Lgamma": "lgamma(a)", "Round": "a % 1 === 0.5 || a % 1 === -0.5 ? 2 * Math.round(a / 2) : Math.round(a)",
 }  # fmt: skip

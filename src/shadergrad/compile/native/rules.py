@@ -78,9 +78,7 @@ def _sign(w: Statements, dtype: DType, values: list[Value]) -> Value:
     (x,) = values
     zero, one = w.number(0, x), w.number(1, x)
     if dtype.category == 2:
-        below = w.select(
-            w.compare("fcmp olt", x, zero), w.number(-1, x), w.select(w.compare("fcmp uno", x, x), x, zero)
-        )
+        below = w.select(w.compare("fcmp olt", x, zero), w.number(-1, x), zero)  # ordered: NaN is neither, and gives 0
         return w.select(w.compare("fcmp ogt", x, zero), one, below)
     if not dtype.is_signed:
         return w.call("umin", x, one)

@@ -77,6 +77,11 @@ fn sg_relu(x: f32) -> f32 {
   return select(max(x, 0.0), x, sg_is_nan(x));
 }
 
+// -1, 0 or 1; 0 of NaN, for which WGSL leaves the sign open.
+fn sg_sign(x: f32) -> f32 {
+  return select(sign(x), 0.0, sg_is_nan(x));
+}
+
 fn sg_floor_div_i32(a: i32, b: i32) -> i32 {
   let d = select(b, 1, b == 0);
   let q = a / d;
