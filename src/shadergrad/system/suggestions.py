@@ -24,12 +24,28 @@ ELSEWHERE = {
 
 
 def meant(name: str, names: Iterable[str]) -> str | None:
-    """Which of `names` was perhaps meant: another library's word for it, the same letters, or nearly the same."""
-    there = {other.lower().replace("_", ""): other for other in names if not other.startswith("_")}
+    """Which of `names` was perhaps meant: another library's word for it, the same letters, a longer or shorter form, or nearly the same."""
+    # of several with the same letters the one that does not write in place, and begins as written
+    public = [other for other in names if not other.startswith("_")]
+    public.sort(key=lambda other: (other.endswith("_"), other[:1].isupper() != name[:1].isupper(), other))
+    there: dict[str, str] = {}
+    for other in public:
+        there.setdefault(_letters(other), other)
     if ELSEWHERE.get(name) in there.values():
         return ELSEWHERE[name]
-    near = get_close_matches(name.lower().replace("_", ""), there, 1, cutoff=0.75)
+    written = _letters(name)
+    if written in there:
+        return there[written]
+    longer = [other for other in there if len(written) >= 3 and other.startswith(written)]
+    shorter = [other for other in there if len(other) >= max(5, len(written) / 2) and written.startswith(other)]
+    forms = sorted(longer, key=len) + sorted(shorter, key=len, reverse=True)
+    swapped = [other for other in there if sorted(other) == sorted(written)]
+    near = swapped or forms or get_close_matches(written, there, 1, cutoff=0.75)
     return there[near[0]] if near else None
+
+
+def _letters(name: str) -> str:
+    return name.lower().replace("_", "")
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
