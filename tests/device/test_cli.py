@@ -242,6 +242,11 @@ def test_an_option_that_there_is_not_is_answered_with_the_one_meant(
     assert f"Did you mean {meant}? (shadergrad train digits --help" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_missing_argument_says_what_the_command_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["predict", "digits", "one.png"]) == cli.BAD_INPUT
+    assert "Missing argument 'images'. Hint: it takes RUN, then IMAGES." in " ".join(capsys.readouterr().err.split())
+
+
 def test_help_shows_no_type_beside_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["train", "digits"], ["run"], ["info"], ["predict", "digits"], ["serve"]):
         assert cli.run([*words, "--help"]) == 0

@@ -36,11 +36,20 @@ def explained(error: typer.TyperException) -> str:
     wrong = getattr(error, "option_name", None)
     if wrong is None or context is None:
         message = error.format_message()
-        return f"{message} {where}" if message else ""
+        return f"{message}{_arguments(error, context)} {where}" if message else ""
     there = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
     written = wrong.replace("_", "-")
     near = [MEANT[written]] if MEANT.get(written) in there else get_close_matches(written, there, 1)
     return f"No such option: {wrong}.{f' Did you mean {near[0]}?' if near else ''} {where}"
+
+
+def _arguments(error: typer.TyperException, context: Any) -> str:
+    """Which arguments a command takes in which order, where one of several is missing."""
+    missing = getattr(error, "param", None)
+    if context is None or missing is None or missing.param_type_name != "argument":
+        return ""
+    names = [(p.metavar or p.name).upper() for p in context.command.params if p.param_type_name == "argument"]
+    return f" Hint: it takes {', then '.join(names)}." if len(names) > 1 else ""
 
 
 def hide_types_of_flags() -> None:
