@@ -57,6 +57,12 @@ def test_pictures_arrays_and_tensors_go_in(device: str) -> None:
     assert repr(both) == "Compose([Resize((4, 6)), ToTensor(), Normalize(mean=0.5, std=0.5)])"
 
 
+def test_black_and_white_is_zero_and_one() -> None:
+    picture = Image.new("1", (3, 2), 1)
+    picture.putpixel((0, 0), 0)
+    np.testing.assert_array_equal(T.ToTensor()(picture).numpy(), [[[0, 1, 1], [1, 1, 1]]])
+
+
 def test_random_transforms_in_workers_are_decided_by_the_seed() -> None:
     class Images(sg.data.Dataset):
         def __len__(self) -> int:
@@ -77,6 +83,11 @@ def test_random_transforms_in_workers_are_decided_by_the_seed() -> None:
     ("make", "words"),
     [
         (lambda: T.Resize(0), "size is 0"),
+        (lambda: T.Resize((1, 2, 3)), "a positive number, or two"),
+        (lambda: ImageFolder(".", size=(4, 0)), r"\[ImageFolder\] size is \(4, 0\)"),
+        (lambda: T.RandomCrop(9)(IMAGE), r"\(9, 9\) does not fit into \(8, 12\)"),
+        (lambda: T.ToTensor()(np.zeros((8, 12, 3), np.uint8)), "channels last. Hint: image.transpose"),
+        (lambda: T.ToTensor()(Image.new("I;16", (8, 6))), "a picture of mode I;16"),
         (lambda: T.RandomHorizontalFlip(2), "p is 2"),
         (lambda: T.Normalize(0, 0), "std has a zero"),
         (lambda: T.Resize(2)(np.zeros((4, 4))), r"\(channels, height, width\).*\(4, 4\)"),
@@ -105,6 +116,7 @@ def test_a_batch_names_the_file_of_an_odd_size(pictures: Path, workers: int) -> 
     for dataset in (folder, Subset(folder, range(3, 8)), sg.data.ConcatDataset([folder, folder])):
         with pytest.raises(sg.ShapeError, match=r"dog/2\.png is \(3, 5, 9\)\. Hint: size="):
             list(DataLoader(dataset, 5, num_workers=workers))
+    assert ImageFolder(pictures, size=6)[0][0].shape == (3, 6, 6)
     for good in (ImageFolder(pictures, size=(6, 8)), ImageFolder(pictures, transform=T.Resize((6, 8)))):
         assert [b[0].shape for b in DataLoader(good, 8, num_workers=workers)] == [(8, 3, 6, 8)]
 

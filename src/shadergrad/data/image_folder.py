@@ -11,6 +11,7 @@ import numpy as np
 from ..system.optional_packages import require
 from .dataset import Dataset
 from .errors import DataError
+from .transforms import checked_size
 
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -19,7 +20,7 @@ class ImageFolder(Dataset[tuple[Any, Any]]):
     """Pictures in the folders of their classes.
 
     Sample i is (float32 [channels, height, width] from 0 to 1, class number), or the results of the transforms.
-    size: (height, width) to scale each picture to; None leaves them as they are.
+    size: (height, width), or a number for both, to scale each picture to; None leaves them as they are.
     mode: "RGB" (3 channels) or "L" (1).
     classes: the names of the folders in alphabetical order;
     samples: (path, class number) of each picture.
@@ -43,7 +44,7 @@ class ImageFolder(Dataset[tuple[Any, Any]]):
         transform: Callable[[np.ndarray], Any] | None = None,
         target_transform: Callable[[int], Any] | None = None,
         *,
-        size: tuple[int, int] | None = None,
+        size: tuple[int, int] | int | None = None,
         mode: str = "RGB",
     ) -> None:
         self._pillow = require("PIL.Image", "plots", "a folder of images")
@@ -52,7 +53,7 @@ class ImageFolder(Dataset[tuple[Any, Any]]):
         self.root = Path(root)
         self.transform = transform
         self.target_transform = target_transform
-        self.size = size
+        self.size = None if size is None else checked_size(size, "ImageFolder")
         self.mode = mode
         folders = (
             sorted(f for f in self.root.iterdir() if f.is_dir() and f.name[0] != ".") if self.root.is_dir() else []

@@ -25,15 +25,22 @@ def _array(image: Any, who: str) -> np.ndarray:
         image, np.ndarray
     ):  # a picture of pillow: [height, width] or [height, width, channels] of bytes
         pixels = np.asarray(image)
+        if pixels.dtype == np.bool_:  # black and white
+            pixels = pixels.astype(np.uint8) * np.uint8(255)
         if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3):
-            raise DataError(
-                f"[{who}] cannot take a {type(image).__name__}. Hint: give a picture, an array or a tensor."
-            )
+            mode = getattr(image, "mode", None)
+            what = type(image).__name__ if mode is None else f"picture of mode {mode}"
+            raise DataError(f"[{who}] cannot take a {what}. Hint: give a picture of bytes, an array or a tensor.")
         pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
         image = np.ascontiguousarray(pixels, np.float32) / np.float32(255)
     if image.ndim != 3:
         raise ShapeError(
             f"[{who}] an image has the axes (channels, height, width); this one has the shape {image.shape}."
+        )
+    if image.dtype == np.uint8 and image.shape[2] in (3, 4) and image.shape[0] > 4:  # as pillow and OpenCV give arrays
+        raise ShapeError(
+            f"[{who}] an image has the axes (channels, height, width); {image.shape} seems to have the channels last. "
+            "Hint: image.transpose(2, 0, 1)."
         )
     return image
 
@@ -44,11 +51,12 @@ def _like(image: Any, array: np.ndarray) -> Any:
     return Tensor(array, device=image.device) if isinstance(image, Tensor) else array
 
 
-def _pair(size: int | Sequence[int], who: str) -> tuple[int, int]:
-    height, width = (size, size) if isinstance(size, int) else tuple(size) * (2 if len(size) == 1 else 1)
-    if min(height, width) < 1:
-        raise DataError(f"[{who}] size is {size}; it must be positive.")
-    return height, width
+def checked_size(size: int | Sequence[int], who: str) -> tuple[int, int]:
+    """The (height, width) of a size, which may be one number for both. Raises DataError unless there are two, and positive."""
+    both = (size, size) if isinstance(size, int) else tuple(size) * (2 if len(size) == 1 else 1)
+    if len(both) != 2 or min(both) < 1:
+        raise DataError(f"[{who}] size is {size}; it must be a positive number, or two: (height, width).")
+    return both
 
 
 def _drawn(count: int) -> list[float]:
@@ -105,7 +113,7 @@ class Resize:
 
     def __init__(self, size: int | Sequence[int]) -> None:
         self.size = size
-        _pair(size, "Resize")
+        checked_size(size, "Resize")
 
     def __call__(self, image: Any) -> Any:
         array = _array(image, "Resize")
@@ -114,7 +122,7 @@ class Resize:
             shorter = self.size if isinstance(self.size, int) else self.size[0]
             size = (shorter, shorter * width // height) if height <= width else (shorter * height // width, shorter)
         else:
-            size = _pair(self.size, "Resize")
+            size = checked_size(self.size, "Resize")
         pillow = require("PIL.Image", "plots", "scaling an image")
         planes = [pillow.fromarray(np.asarray(plane, np.float32)) for plane in array]
         scaled = np.stack([np.asarray(plane.resize(size[::-1], pillow.Resampling.BILINEAR)) for plane in planes])
@@ -134,7 +142,7 @@ class CenterCrop:
     """
 
     def __init__(self, size: int | Sequence[int]) -> None:
-        self.size = _pair(size, type(self).__name__)
+        self.size = checked_size(size, type(self).__name__)
 
     def _places(self, spare: tuple[int, int]) -> tuple[int, int]:
         return round(spare[0] / 2), round(spare[1] / 2)
@@ -156,6 +164,8 @@ class CenterCrop:
 class RandomCrop(CenterCrop):
     """A random part of (height, width), or a square. padding: black pixels added around the image first.
 
+    Raises ShapeError for an image that is smaller even so.
+
     >>> sg.data.transforms.RandomCrop(2)(np.ones((3, 5, 5), np.float32)).shape
     (3, 2, 2)
     """
@@ -170,7 +180,12 @@ class RandomCrop(CenterCrop):
 
     def _enlarged(self, array: np.ndarray) -> np.ndarray:
         around = (self.padding, self.padding)
-        return super()._enlarged(np.pad(array, [(0, 0), around, around]) if self.padding else array)
+        padded = np.pad(array, [(0, 0), around, around]) if self.padding else array
+        if padded.shape[1] < self.size[0] or padded.shape[2] < self.size[1]:
+            raise ShapeError(
+                f"[RandomCrop] {self.size} does not fit into {padded.shape[1:]}. Hint: padding=, or Resize first."
+            )
+        return padded
 
 
 class RandomHorizontalFlip:
