@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -95,6 +95,12 @@ def for_child_processes(folder: str, device: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def reaches_child_processes(folder: str, env: Mapping[Any, Any] | None) -> bool:
+    """Whether Python processes with this environment, None for that of this process, import from `folder`."""
+    names = {os.fsdecode(name): os.fsdecode(value) for name, value in (os.environ if env is None else env).items()}
+    return folder in names.get("PYTHONPATH", "").split(os.pathsep)
 
 
 @cache

@@ -144,6 +144,37 @@ for source in eval(sys.stdin.read()):
 """
 
 
+CHILDREN = """
+import os, subprocess, sys
+def child(*options, **named):
+    subprocess.run([sys.executable, *options, "-c", "pass"], check=True, **named)
+child()
+child("-u", "-W", "ignore", "-X", "utf8", env={**os.environ, "SET": "1"})
+subprocess.run(["true", "-I"], check=True, env={})
+subprocess.run(["sh", "-c", "true"], check=True)
+print("now", file=sys.stderr, flush=True)
+FOREIGN
+"""
+
+
+@pytest.mark.parametrize(
+    ("foreign", "reason"),
+    [
+        ("child(env={'PATH': os.environ['PATH']}); child(env={})", "its environment lacks PYTHONPATH's first folder."),
+        ("child('-I')", "-I ignores the environment or its sitecustomize."),
+        ("child('-uS')", "-uS ignores"),
+        ("os.environ['PYTHONPATH'] = '.'; child()", "its environment lacks"),
+        ("subprocess.run(f'{sys.executable} -E -c pass', shell=True, check=True)", "-E ignores"),
+        ("subprocess.run([b'python3', b'-c', b'pass'], env={b'PATH': os.environb[b'PATH']})", "its environment lacks"),
+    ],
+)
+def test_a_python_process_that_gets_another_torch_is_told_of_once(tmp_path: Path, foreign: str, reason: str) -> None:
+    code, _, error = run(tmp_path, CHILDREN.replace("FOREIGN", foreign))
+    lines = error.splitlines()
+    assert (code, lines[0], len(lines)) == (0, "now", 2)
+    assert lines[1].startswith(f"shadergrad run: a Python process gets PyTorch instead of shadergrad: {reason}")
+
+
 def test_how_programs_end(tmp_path: Path) -> None:
     """One process for all: each starts as if it were the first."""
     sources = repr([source for source, _, _ in ENDS])

@@ -6,18 +6,24 @@ Forked processes need nothing.
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
+from os import PathLike, fsdecode
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from .. import config
 from .device_names import give_device, given_device
 from .stand_ins import install
 
 CHILDREN = Path(__file__).parent / "children"
+ENV = 9  # the place of env among Popen's arguments, behind args
 
 
 class _Installed(Loader):
@@ -33,9 +39,44 @@ class _Installed(Loader):
         """It is complete."""
 
 
-def for_child_processes() -> AbstractContextManager[None]:
-    """Within, processes of Python's that are started get this library as torch, on the same device."""
-    return config.for_child_processes(str(CHILDREN), given_device())
+@contextmanager
+def for_child_processes() -> Iterator[None]:
+    """Within, processes of Python's that are started get this library as torch, on the same device.
+
+    Those that subprocess starts without this environment get another torch, if any; a line on stderr says so, once.
+    """
+    begin, told = subprocess.Popen.__init__, []
+
+    @wraps(begin)
+    def init(self: Any, args: Any, *rest: Any, **named: Any) -> None:
+        env = named.get("env", rest[ENV] if len(rest) > ENV else None)
+        reason = None if told else _why_without_us(args, env)
+        if reason is not None:
+            told.append(reason)
+            print(f"shadergrad run: a Python process gets PyTorch instead of shadergrad: {reason}", file=sys.stderr)
+        begin(self, args, *rest, **named)
+
+    with config.for_child_processes(str(CHILDREN), given_device()):
+        subprocess.Popen.__init__ = init  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            subprocess.Popen.__init__ = begin  # type: ignore[method-assign]
+
+
+def _why_without_us(args: Any, env: Any) -> str | None:
+    """Why a process would not import this library as torch; None where it would, or does not run Python."""
+    words = args.split() if isinstance(args, str) else [args] if isinstance(args, bytes | PathLike) else list(args)
+    if not words or not Path(fsdecode(words[0])).name.startswith("python"):
+        return None
+    for word in map(fsdecode, words[1:]):
+        if not word.startswith("-") or word.startswith(("--", "-c", "-m")):
+            break
+        if any(letter in word for letter in "IES") and not word.startswith(("-X", "-W")):
+            return f"{word} ignores the environment or its sitecustomize."
+    if config.reaches_child_processes(str(CHILDREN), env):
+        return None
+    return "its environment lacks PYTHONPATH's first folder. Hint: env={**os.environ, ...}."
 
 
 def become_torch(name: str) -> ModuleSpec | None:
