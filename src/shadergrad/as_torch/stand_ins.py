@@ -168,9 +168,17 @@ _PRIVATE = {
         ]
     },
     "optim.lr_scheduler": {"_LRScheduler": "LRScheduler"},
-    "nn.modules.batchnorm": {"_BatchNorm": "batchnorm._BatchNorm"},
+    "nn.modules.batchnorm": {"_BatchNorm": "batchnorm._BatchNorm", "_NormBase": "batchnorm._Tracking"},
+    "nn.modules.conv": {"_ConvNd": "conv._ConvNd", "_ConvTransposeNd": "conv._TransposedConv"},
+    "nn.modules.dropout": {"_DropoutNd": "dropout._Dropout"},
     "nn.modules.instancenorm": {"_InstanceNorm": "batchnorm._InstanceNorm"},
-    "nn.modules.loss": {"_Loss": "Module"},
+    "nn.modules.loss": {"_Loss": "losses._Loss", "_WeightedLoss": "losses._Weighted"},
+    "nn.modules.rnn": {"RNNCellBase": "recurrent_cells.RNNCellBase"},
+    "nn.modules.pooling": {
+        "_AdaptiveMaxPoolNd": "pooling._AdaptiveMaxPool",
+        "_AvgPoolNd": "pooling._AvgPool",
+        "_MaxPoolNd": "pooling._MaxPool",
+    },
     "nn.modules.module": {
         "_EXTRA_STATE_KEY_SUFFIX": "_EXTRA_STATE_KEY_SUFFIX",
         "_IncompatibleKeys": "_IncompatibleKeys",

@@ -90,7 +90,7 @@ class _Tracking(_Affine):
             state_dict[key] = zeros((), dtype=int32) if self.num_batches_tracked is None else self.num_batches_tracked
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
 
-    def _check_input(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:
             expected = " or ".join(f"{n}D" for n in self.ranks)
             raise ArgumentError(f"expected {expected} input (got {input.ndim}D input)")
@@ -105,7 +105,7 @@ class _Tracking(_Affine):
 class _BatchNorm(_Tracking):
     @takes_tensors
     def forward(self, input: Tensor) -> Tensor:
-        self._check_input(input)
+        self._check_input_dim(input)
         training, tracked = self.training, self.num_batches_tracked
         momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
         if training and tracked is not None:
@@ -199,7 +199,7 @@ class _InstanceNorm(_Tracking):
 
     @takes_tensors
     def forward(self, input: Tensor) -> Tensor:
-        self._check_input(input)
+        self._check_input_dim(input)
         unbatched = input.ndim == self.ranks[0]
         channel_axis = input.ndim - self.ranks[0]
         if self.affine and input.shape[channel_axis] != self.num_features:
@@ -282,7 +282,7 @@ class SyncBatchNorm(_BatchNorm):
         self.process_group = process_group
         self._number = next(_layers)
 
-    def _check_input(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim < 2:
             raise ArgumentError(f"expected at least 2D input (got {input.ndim}D input)")
 
@@ -291,7 +291,7 @@ class SyncBatchNorm(_BatchNorm):
         uses_batch = self.training or self.running_mean is None
         if not uses_batch or get_world_size(self.process_group) <= 1:
             return super().forward(input)
-        self._check_input(input)
+        self._check_input_dim(input)
         axes = [k for k in range(input.ndim) if k != 1]
         shape = [1, -1, *([1] * (input.ndim - 2))]
         counted = full((1,), float(input.numel() // input.shape[1]), device=input.device)

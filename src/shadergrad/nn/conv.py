@@ -17,8 +17,12 @@ from .parameter import Parameter
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 
-class _Conv(_Applied):
-    """Base: weight and bias start uniform on +-1/sqrt(fan in). `function` is F.conv1d or one of its relatives."""
+class _ConvNd(_Applied):
+    """Base: weight and bias start uniform on +-1/sqrt(fan in). `function` is F.conv1d or one of its relatives.
+
+    Its arguments have PyTorch's order, because programs derive convolutions of their own from it. They have as many axes as
+    their kernel_size; the library's own have a `rank`.
+    """
 
     transposed = False
 
@@ -30,14 +34,20 @@ class _Conv(_Applied):
         stride: Ints,
         padding: Ints | str,
         dilation: Ints,
+        transposed: bool,
+        output_padding: Ints,
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Any,
-        dtype: Any,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         what = type(self).__name__
+        if not hasattr(type(self), "rank"):
+            self.rank = len(kernel_size) if isinstance(kernel_size, Sequence) else 1  # type: ignore[misc]
+        if transposed != self.transposed:
+            self.transposed = transposed
         for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
             whole(what, name, value, 0)
             if value % whole(what, "groups", groups, 1):
@@ -61,7 +71,7 @@ class _Conv(_Applied):
         else:
             self.padding = padding
         self.padding_mode = padding_mode
-        self.output_padding = (0,) * self.rank
+        self.output_padding = per_axis(what, "output_padding", output_padding, self.rank, 0)
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (first, second // groups, *self.kernel_size)
         fan_in = math.prod(shape[1:])
@@ -92,7 +102,7 @@ class _Conv(_Applied):
 PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}
 
 
-class _ForwardConv(_Conv):
+class _ForwardConv(_ConvNd):
     def __init__(
         self,
         in_channels: int,
@@ -108,16 +118,36 @@ class _ForwardConv(_Conv):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            False,
+            0,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
         )
 
     @takes_tensors
     def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The convolution with another weight and bias: programs that quantize or standardize weights call it."""
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._edges(), self.padding_mode)
             padding = 0
-        return type(self).function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return type(self).function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    @property
+    def _reversed_padding_repeated_twice(self) -> list[int]:
+        return self._edges()
 
     def _edges(self) -> list[int]:
         """(before, after) of every spatial axis, the last one first, as F.pad takes them."""
@@ -171,7 +201,7 @@ class Conv3d(_ForwardConv, function=F.conv3d, rank=3):
     """
 
 
-class _TransposedConv(_Conv):
+class _TransposedConv(_ConvNd):
     transposed = True
 
     def __init__(
@@ -194,9 +224,20 @@ class _TransposedConv(_Conv):
                 f'Only "zeros" padding mode is supported for {type(self).__name__}, but got {padding_mode=}.'
             )
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            True,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
         )
-        self.output_padding = per_axis(type(self).__name__, "output_padding", output_padding, self.rank, 0)
 
     @takes_tensors
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:

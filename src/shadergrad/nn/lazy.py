@@ -153,7 +153,7 @@ def _shaped(*tensors: tuple[Any, tuple[int, ...]]) -> bool:
     return bool(wanting)
 
 
-class _LazyConv(_Lazy, conv._Conv):
+class _LazyConv(_Lazy, conv._ConvNd):
     _told = "in_channels", "4, 2"
 
     def __init__(
@@ -214,7 +214,7 @@ class _LazyNorm(_Lazy, batchnorm._Tracking):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Give shapes to parameters and statistics, and their start."""
-        self._check_input(input)
+        self._check_input_dim(input)
         batched = input.ndim == max(self.ranks) or self.ranks == (2, 3)
         self.num_features = input.shape[1 if batched else 0]
         tensors = (self.weight, self.bias, self.running_mean, self.running_var)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..tensor import Tensor
 from . import functional as F
 from .functional.contrastive_losses import check_margin
-from .functional.loss_reduction import older_reduction
+from .functional.loss_reduction import chosen_reduction, older_reduction
 from .module import Module
 
 __all__ = [
@@ -19,10 +19,15 @@ __all__ = [
 
 
 class _Loss(Module):
-    @older_reduction
-    def __init__(self, reduction: str = "mean") -> None:
+    """Base class of losses. Its arguments have PyTorch's order, because programs derive losses from it; a word alone is the reduction."""
+
+    def __init__(
+        self, size_average: bool | str | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
         super().__init__()
-        self.reduction = reduction
+        if isinstance(size_average, str):
+            size_average, reduction = None, size_average
+        self.reduction = chosen_reduction(size_average, reduce, reduction)
 
 
 class _Weighted(_Loss):
@@ -30,9 +35,14 @@ class _Weighted(_Loss):
 
     weight: Tensor | None
 
-    @older_reduction
-    def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
 

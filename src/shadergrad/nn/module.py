@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from .. import html_repr
@@ -296,8 +296,18 @@ class Module(HookMethods, StateMethods["Module"]):
         move with them. memory_format is a hint that changes nothing: the compiler chooses the memory layout.
         Raises ModuleTypeError for a dtype that is not floating, DTypeError for one that the device does not have.
         """
-        placement.move(self, args, device, dtype)
+        placement.move(self, args, device, dtype, Module._apply)
         note_change()
+        return self
+
+    def _apply(self: M, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> M:
+        """Let all parameters, gradients and buffers become fn of them. Programs override it to move further tensors with `to`."""
+        for child in self.children() if recurse else ():
+            child._apply(fn)
+        for tensor in (*self._parameters.values(), *self._buffers.values()):
+            if tensor is not None:
+                placement.change(tensor, fn)
+        placement.note_moves(self)
         return self
 
     def cpu(self: M) -> M:

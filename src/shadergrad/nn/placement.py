@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..dtypes import DType, parse_dtype
@@ -10,8 +11,25 @@ from .errors import ModuleTypeError
 from .module_tree import ModuleTree
 
 
-def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any) -> None:
-    """As Tensor.to(*args), of all parameters and buffers; a dtype is for the floating ones."""
+def change(tensor: Tensor, function: Callable[[Tensor], Tensor]) -> None:
+    """Let a parameter or buffer, and its gradient, become what a function makes of them; the objects stay."""
+    made = function(tensor.detach())
+    gradient = None if tensor._grad is None else function(tensor._grad.detach()).detach()
+    if (made.device, made.dtype) != (tensor.device, tensor.dtype) or made._node is not tensor._node:
+        tensor._become(made.detach()._node)
+        tensor._grad = gradient
+    del made
+    tensor._share_no_more()  # with tensors that were only inspected
+
+
+def note_moves(module: ModuleTree[Any]) -> None:
+    """A compiled step that used a module is captured anew."""
+    for part in module.modules():
+        part.__dict__["_moves"] = part.__dict__.get("_moves", 0) + 1
+
+
+def move(module: Any, args: tuple[Any, ...], device: Any, dtype: Any, applied: Any) -> None:
+    """As Tensor.to(*args), of all parameters and buffers; a dtype is for the floating ones. applied: Module._apply."""
     for arg in args:
         if isinstance(arg, Tensor):
             device, dtype = arg.device, arg.dtype
@@ -22,15 +40,14 @@ def move(module: ModuleTree[Any], args: tuple[Any, ...], device: Any, dtype: Any
     kind = None if dtype is None else parse_dtype(dtype)
     if kind is not None and not kind.is_floating_point:
         raise ModuleTypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={kind!r}")
+
+    def moved(tensor: Tensor) -> Tensor:
+        return tensor.to(device=device, dtype=kind if tensor.is_floating_point() else None)
+
+    if any(type(part)._apply is not applied for part in module.modules()):  # a program moves more than parameters
+        module._apply(moved)
+        return
     # the largest first: a small one is read, and with it would be computed whatever else has not left this device
     for tensor in sorted([*module.parameters(), *module.buffers()], key=lambda t: -t.numel()):
-        wanted = kind if tensor.is_floating_point() else None
-        moved = tensor.detach().to(device=device, dtype=wanted)
-        gradient = None if tensor._grad is None else tensor._grad.detach().to(device=device, dtype=wanted)
-        if (moved.device, moved.dtype) != (tensor.device, tensor.dtype):
-            tensor._become(moved._node)
-            tensor._grad = gradient
-        del moved
-        tensor._share_no_more()  # with tensors that were only inspected
-    for part in module.modules():
-        part.__dict__["_moves"] = part.__dict__.get("_moves", 0) + 1  # a compiled step that used it is captured anew
+        change(tensor, moved)
+    note_moves(module)

@@ -118,6 +118,16 @@ class Generator:
         self._stream.set(whole("manual_seed", "seed", seed), 0)
         return self
 
+    def initial_seed(self) -> int:
+        """The seed of the numbers, as manual_seed took it; a negative one counted from 2^64.
+
+        >>> sg.Generator().manual_seed(3).initial_seed()
+        3
+        """
+        if current.trace is not None:
+            current.trace.on_read("the seed of a generator")
+        return self._stream.at[0]
+
     def get_state(self) -> np.ndarray:
         """Key and counter, three uint32, for set_state.
 

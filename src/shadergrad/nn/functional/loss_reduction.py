@@ -58,20 +58,27 @@ def check_same(what: str, input: Tensor, target: Tensor) -> None:
         )
 
 
+def chosen_reduction(size_average: bool | None, reduce: bool | None, reduction: str, stacklevel: int = 3) -> str:
+    """The reduction, which size_average and reduce, of before PyTorch 0.4.1, override with a warning, as there."""
+    if size_average is None and reduce is None:
+        return reduction
+    chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction={chosen!r} instead.",
+        stacklevel=stacklevel,
+    )
+    return chosen
+
+
 def older_reduction(function: F) -> F:
-    """The function, which takes size_average and reduce, too, of before PyTorch 0.4.1, and warns as there."""
+    """The function, which takes size_average and reduce, too."""
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         if "size_average" in kwargs or "reduce" in kwargs:
-            averaged, reduces = kwargs.pop("size_average", None), kwargs.pop("reduce", None)
-            if averaged is not None or reduces is not None:
-                chosen = "none" if reduces is False else "sum" if averaged is False else "mean"
-                warnings.warn(
-                    f"size_average and reduce args will be deprecated, please use reduction={chosen!r} instead.",
-                    stacklevel=2,
-                )
-                kwargs["reduction"] = chosen
+            older = kwargs.pop("size_average", None), kwargs.pop("reduce", None)
+            if older != (None, None):
+                kwargs["reduction"] = chosen_reduction(*older, "mean")
         return function(*args, **kwargs)
 
     return called  # type: ignore[return-value]  # wraps gives another type, and the same signature
