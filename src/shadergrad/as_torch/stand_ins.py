@@ -64,6 +64,7 @@ _SAME = [
     "nn.utils",
     "nn.utils.parametrizations",
     "nn.utils.parametrize",
+    "nn.utils.prune",
     "nn.utils.rnn",
     "optim",
     "optim.lr_scheduler",

@@ -1,6 +1,6 @@
 """Helpers for training loops, as torch.nn.utils: gradient clipping, parameters as one vector, parametrizations, packed sequences."""
 
-from . import parametrizations, parametrize, rnn
+from . import parametrizations, parametrize, prune, rnn
 from .gradients import (
     NonFiniteError,
     VectorError,
@@ -26,6 +26,7 @@ __all__ = [
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
