@@ -34,6 +34,7 @@ MODULES = (  # of each a page
     "sg.nn.utils",
     "sg.nn.utils.rnn",
     "sg.nn.utils.parametrize",
+    "sg.nn.utils.prune",
     "sg.nn.utils.parametrizations",
     "sg.nn.attention",
     "sg.nn.attention.flex_attention",

@@ -381,6 +381,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Tensor:
     return _where(condition, input, other)
 
 
+@checked
 def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Tensor, Tensor]:
     """The largest of output_size windows that cover the last axis of (batch, c, length) or (c, length), and where each was found.
 

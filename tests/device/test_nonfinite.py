@@ -72,6 +72,18 @@ def test_nan_and_infinities_are_pytorchs(name: str, repeats: int, device: str) -
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", PLAIN)
+def test_compiled_kernels_place_nan_and_infinities_as_pytorch(name: str, device: str) -> None:
+    """Of many elements, so that the cpu device writes a kernel."""
+    x, y = np.tile(X, 4000), np.tile(Y, 4000)
+    step = sg.compile(lambda x, y: (PLAIN[name](x * x.abs(), y - x), x + y))
+    for _ in range(2):
+        found = step(sg.tensor(x, device=device), sg.tensor(y, device=device))[0].numpy()
+    a, b = torch.from_numpy(x), torch.from_numpy(y)
+    wanted = PLAIN[name](a * a.abs(), b - a).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", HIDDEN)
 def test_what_a_driver_would_take_for_a_number_is_hidden_from_it(name: str) -> None:
     x, y = sg.tensor(np.ones(7, np.float32)), sg.tensor(np.full(7, 2, np.float32))

@@ -53,6 +53,7 @@ torch.vander(w, 2); torch.vander(w, 3, increasing=True); torch.range(0, 3); torc
 torch.poisson(torch.zeros(3)); torch.frombuffer(bytearray(8), dtype=torch.float32); torch.frombuffer(b"\\1\\0\\2\\0", dtype=torch.int16, offset=2)
 torch.conj_physical(x); torch.conj_physical(torch.tensor([1 + 2j])); torch.resolve_conj(torch.tensor([1j]).conj()); torch.resolve_neg(x)
 torch.is_conj(torch.tensor([1j]).conj()); torch.is_neg(x); torch.get_device(x); torch.is_distributed(x)
+torch.adaptive_max_pool1d(z, 2); torch.adaptive_max_pool1d(z, 2, True); torch.max_pool1d_with_indices(z, 2, 1)
 torch.as_strided_(y, (2,), (2,)); torch._assert_tensor_metadata(x, [3, 4], [4, 1], torch.float); torch._assert_tensor_metadata(x, [3, 5])
 torch._assert_tensor_metadata(x, None, None, None); torch._assert_tensor_metadata(x, None, [1, 3]); torch._assert_tensor_metadata(x, dtype=torch.int32)"""
 MADE = """

@@ -314,8 +314,8 @@ _SETTINGS = {
 }
 
 
-def max_pool1d_with_indices(input: Tensor, kernel_size: Any, *options: Any, **named: Any) -> tuple[Tensor, Tensor]:
-    """F.max_pool1d with where each was found; options: stride, padding, dilation and ceil_mode."""
+def max_pool1d_with_indices(input: Tensor, kernel_size: Any, *options: Any, **named: Any) -> Any:
+    """A pair: F.max_pool1d, and where each was found; options: stride, padding, dilation and ceil_mode."""
     return F.max_pool1d(input, kernel_size, *options, **named, return_indices=True)
 
 
