@@ -202,12 +202,13 @@ class Plan:
         """A table, a text that notebooks show as HTML: of a GPU's plan a dispatch a row, of NumPy's an operation a row.
         why: why dispatches are not one with those that they read from, instead of their sizes; of NumPy's operations, in order, which
         others they read from. choices: how each kernel is made
-        (compile/choices.py), instead of its sizes. Raises ArgumentError where both are asked for.
+        (compile/choices.py), instead of its sizes; of the cpu device the native kernels, and what NumPy computes. Raises ArgumentError where both
+        are asked for.
         """
-        if self.target.language == "numpy":
-            return _numpy_operations(self) if why else _numpy_table(self)
         if why and choices:
             raise ArgumentError("[explain] why and choices are two tables. Hint: ask for one after the other.")
+        if self.target.language == "numpy":
+            return _native_table(self) if choices else _numpy_operations(self) if why else _numpy_table(self)
         if choices:
             return _table_of_choices(self)
         return _table_of_reasons(self) if why else _wgsl_table(self)
@@ -424,7 +425,49 @@ def _numpy_operations(plan: Plan) -> Explanation:
     return Explanation(("#", "operation", "from", "result", "reads"), rows, 5, below)
 
 
-native_kernels: list[Callable[[Plan], str]] = []  # what the cpu device says of its kernels for a plan: it adds itself
+def _native_table(plan: Plan) -> Explanation:
+    """What the cpu device runs when a plan recurs, in order: native kernels over a number of elements or rows, and operations of NumPy."""
+    origins, found = _origins(plan), [tell(plan) for tell in native_steps] if config.native_cpu else []
+    steps = found[0] if found and found[0] else _numpy_steps(plan)
+    made = {row: n for n, step in enumerate(steps) for row in step.writes}
+    rows = []
+    for n, step in enumerate(steps):
+        before = sorted({made[row] for row in step.reads if row in made and made[row] < n})
+        numbers = " ".join(f"#{k}" for k in before[:MOST_READ]) + (" ..." if len(before) > MOST_READ else "")
+        rows.append((str(n), step.name, in_column(merged(origins[k] for k in step.places)), step.how, numbers))
+    below = f"{len(plan.dispatches)} operations, {_how_run(plan)}"
+    return Explanation(("#", "kernel", "from", "choice", "reads"), rows, 5, below)
+
+
+class NativeStep(NamedTuple):
+    """A native kernel, or an operation of NumPy. how: which it is, and its sizes. places: the dispatches of the plan that it computes. reads, writes:
+    rows of a table of arrays.
+    """
+
+    name: str
+    how: str
+    places: tuple[int, ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+def _numpy_steps(plan: Plan) -> list[NativeStep]:
+    """The steps of a plan that nothing compiles."""
+    return [
+        NativeStep(
+            plan.kernels[d.kernel].name,
+            f"NumPy {_shape(plan.buffers[d.buffers[-1]].shape)}",
+            (n,),
+            d.buffers[:-1],
+            d.buffers[-1:],
+        )
+        for n, d in enumerate(plan.dispatches)
+    ]
+
+
+# what the cpu device says of its kernels for a plan, in a line and step by step: it adds itself
+native_kernels: list[Callable[[Plan], str]] = []
+native_steps: list[Callable[[Plan], list[NativeStep]]] = []
 
 
 def _how_run(plan: Plan) -> str:

@@ -22,7 +22,7 @@ from shadergrad import plan
 from shadergrad.compile.native import functions, kernel, product, program, rules
 from shadergrad.compile.native.registers import LARGE, SMALL, Tile
 from shadergrad.drive.execute import programs
-from shadergrad.errors import PositionError
+from shadergrad.errors import ArgumentError, PositionError
 from shadergrad.nn import functional as F
 from shadergrad.runtime import cpu, llvm
 from shadergrad.runtime.device import get_device
@@ -517,6 +517,27 @@ def test_explanations_say_that_operations_are_fused(computes: Any, monkeypatch: 
     large(sg.tensor(np.ones(1 << 20, np.float32)))
     assert "fused to 1 native kernel" in str(large.explain())
     assert "come again" not in str(large.explain())
+
+
+def test_explain_lists_native_kernels_and_what_numpy_computes(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    computes("native")
+    model = sg.nn.Linear(40, 30)
+    step = sg.compile(lambda x: (model(x).exp() * 2).softmax(-1).sort()[0])
+    x = sg.tensor(np.ones((50, 40), np.float32))
+    step(x)
+    lines = [line.split("  ") for line in str(step.explain(choices=True)).splitlines()]
+    rows = [[cell.strip() for cell in line if cell.strip()] for line in lines if line[0].isdigit()]
+    assert [row[0] for row in rows] == [str(n) for n in range(len(rows))]
+    assert rows[0][1:] == ["dot", "Linear", "matrix multiplication 1 x 50 x 30"]
+    assert rows[1][-2:] == ["native row 50 x 30", "#0"]
+    assert any("sort" in row[1] for row in rows)
+    with pytest.raises(ArgumentError, match="one after the other"):
+        step.explain(why=True, choices=True)
+    monkeypatch.setattr(plan, "config", replace(plan.config, cpu="reference"))
+    step = sg.compile(lambda x: x.exp() * 2)
+    step(x)
+    assert "NumPy 50 x 40" in str(step.explain(choices=True))
+    assert "native map" not in str(step.explain(choices=True))
 
 
 def test_a_profile_names_native_kernels_and_where_they_are_from(computes: Any) -> None:

@@ -297,7 +297,22 @@ def told_of(steps: Steps) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
+def native_steps(plan: Plan) -> list[plans.NativeStep]:
+    """The steps of the native program of a plan; none if the interpreter runs it."""
+    steps = steps_of(plan, llvm.code().tile)
+    return [] if steps is None else [_explained(step, steps.rows) for step in steps.steps]
+
+
+def _explained(step: NativeStep, rows: Sequence[Row]) -> plans.NativeStep:
+    how = f"native {step.shape}"
+    if step.hosted is not None:
+        kind = "matrix multiplication" if is_product(step.hosted) else "NumPy"
+        how = f"{kind} {' x '.join(map(str, rows[step.writes[0]].shape)) or 1}"
+    return plans.NativeStep(step.name, how, step.places, step.reads, step.writes)
+
+
 plans.native_kernels.append(native_kernels)
+plans.native_steps.append(native_steps)
 
 
 class CpuDevice(Device):
