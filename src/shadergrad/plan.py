@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -200,15 +200,14 @@ class Plan:
 
     def explain(self, why: bool = False, choices: bool = False) -> Explanation:
         """A table, a text that notebooks show as HTML: of a GPU's plan a dispatch a row, of NumPy's an operation a row.
-        why: why dispatches are not one with those that they read from, instead of their sizes; of NumPy's operations, in order, which
-        others they read from. choices: how each kernel is made
-        (compile/choices.py), instead of its sizes; of the cpu device the native kernels, and what NumPy computes. Raises ArgumentError where both
-        are asked for.
+        why: why dispatches are not one with those that they read from, instead of their sizes. choices: how each kernel is made
+        (compile/choices.py), instead of its sizes. On the cpu device both tables have the native kernels, and what NumPy computes, if the plan is
+        compiled there. Raises ArgumentError where both are asked for.
         """
         if why and choices:
             raise ArgumentError("[explain] why and choices are two tables. Hint: ask for one after the other.")
         if self.target.language == "numpy":
-            return _native_table(self) if choices else _numpy_operations(self) if why else _numpy_table(self)
+            return _native_table(self, why) if why or choices else _numpy_table(self)
         if choices:
             return _table_of_choices(self)
         return _table_of_reasons(self) if why else _wgsl_table(self)
@@ -374,8 +373,7 @@ def _table_of_reasons(plan: Plan) -> Explanation:
             reasons.setdefault(str(separation), []).append(separation.before)
         first = (str(n), plan.kernels[d.kernel].name, in_column(note.origin))
         for reason, before in reasons.items() or [("", [])]:
-            numbers = " ".join(f"#{k}" for k in before[:MOST_READ]) + (" ..." if len(before) > MOST_READ else "")
-            rows.append((*first, numbers, reason))
+            rows.append((*first, _numbers(before), reason))
             first = ("", "", "")
     below = f"{len(plan.dispatches)} dispatches, with those that they read results of, and why they are not one"
     return Explanation(("#", "kernel", "from", "reads", "not one kernel, for"), rows, 5, below)
@@ -414,7 +412,7 @@ def _numpy_operations(plan: Plan) -> Explanation:
                 plan.kernels[d.kernel].name,
                 in_column(origin),
                 f"{_shape(spec.shape)} {spec.dtype.name}",
-                " ".join(f"#{k}" for k in before[:MOST_READ]) + (" ..." if len(before) > MOST_READ else ""),
+                _numbers(before),
             )
         )
         made[result] = n
@@ -425,23 +423,40 @@ def _numpy_operations(plan: Plan) -> Explanation:
     return Explanation(("#", "operation", "from", "result", "reads"), rows, 5, below)
 
 
-def _native_table(plan: Plan) -> Explanation:
-    """What the cpu device runs when a plan recurs, in order: native kernels over a number of elements or rows, and operations of NumPy."""
-    origins, found = _origins(plan), [tell(plan) for tell in native_steps] if config.native_cpu else []
-    steps = found[0] if found and found[0] else _numpy_steps(plan)
+def _native_table(plan: Plan, why: bool) -> Explanation:
+    """What the cpu device runs when a plan recurs, in order: native kernels, and operations of NumPy. why: instead of their sizes the reasons why they
+    are separate. Of a plan that nothing compiles, its operations.
+    """
+    found = [tell(plan) for tell in native_steps] if config.native_cpu else []
+    if not found or not found[0]:
+        return _numpy_operations(plan)
+    origins, steps = _origins(plan), found[0]
     made = {row: n for n, step in enumerate(steps) for row in step.writes}
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for n, step in enumerate(steps):
-        before = sorted({made[row] for row in step.reads if row in made and made[row] < n})
-        numbers = " ".join(f"#{k}" for k in before[:MOST_READ]) + (" ..." if len(before) > MOST_READ else "")
-        rows.append((str(n), step.name, in_column(merged(origins[k] for k in step.places)), step.how, numbers))
-    below = f"{len(plan.dispatches)} operations, {_how_run(plan)}"
-    return Explanation(("#", "kernel", "from", "choice", "reads"), rows, 5, below)
+        first = (str(n), step.name, in_column(merged(origins[k] for k in step.places)))
+        before = sorted({made[row] for row in step.reads if made.get(row, n) < n}, reverse=why)
+        if not why:
+            rows.append((*first, step.how, _numbers(before)))
+            continue
+        reasons: dict[str, list[int]] = {}
+        for k in before:
+            reasons.setdefault(step.reasons.get(k, ""), []).append(k)
+        for reason, numbers in reasons.items() or [("", [])]:
+            rows.append((*first, _numbers(numbers), reason))
+            first = ("", "", "")
+    last = ("reads", "not one kernel, for") if why else ("choice", "reads")
+    return Explanation(("#", "kernel", "from", *last), rows, 5, f"{len(plan.dispatches)} operations, {_how_run(plan)}")
+
+
+def _numbers(before: Sequence[int]) -> str:
+    """The dispatches that one reads from."""
+    return " ".join(f"#{k}" for k in before[:MOST_READ]) + (" ..." if len(before) > MOST_READ else "")
 
 
 class NativeStep(NamedTuple):
     """A native kernel, or an operation of NumPy. how: which it is, and its sizes. places: the dispatches of the plan that it computes. reads, writes:
-    rows of a table of arrays.
+    rows of a table of arrays. reasons: why it is separate from an earlier step that it reads from, by the number of that step.
     """
 
     name: str
@@ -449,20 +464,7 @@ class NativeStep(NamedTuple):
     places: tuple[int, ...]
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-
-
-def _numpy_steps(plan: Plan) -> list[NativeStep]:
-    """The steps of a plan that nothing compiles."""
-    return [
-        NativeStep(
-            plan.kernels[d.kernel].name,
-            f"NumPy {_shape(plan.buffers[d.buffers[-1]].shape)}",
-            (n,),
-            d.buffers[:-1],
-            d.buffers[-1:],
-        )
-        for n, d in enumerate(plan.dispatches)
-    ]
+    reasons: Mapping[int, str]
 
 
 # what the cpu device says of its kernels for a plan, in a line and step by step: it adds itself

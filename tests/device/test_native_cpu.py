@@ -531,13 +531,16 @@ def test_explain_lists_native_kernels_and_what_numpy_computes(computes: Any, mon
     assert rows[0][1:] == ["dot", "Linear", "matrix multiplication 1 x 50 x 30"]
     assert rows[1][-2:] == ["native row 50 x 30", "#0"]
     assert any("sort" in row[1] for row in rows)
+    why = str(step.explain(why=True))
+    assert "a matrix multiplication is a step of its own" in why
+    assert "NumPy computes one of them" in why
     with pytest.raises(ArgumentError, match="one after the other"):
         step.explain(why=True, choices=True)
     monkeypatch.setattr(plan, "config", replace(plan.config, cpu="reference"))
     step = sg.compile(lambda x: x.exp() * 2)
     step(x)
-    assert "NumPy 50 x 40" in str(step.explain(choices=True))
-    assert "native map" not in str(step.explain(choices=True))
+    for table in (step.explain(why=True), step.explain(choices=True)):
+        assert "NumPy operations, with those that they read results of; none fused" in str(table)
 
 
 def test_a_profile_names_native_kernels_and_where_they_are_from(computes: Any) -> None:

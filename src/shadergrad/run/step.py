@@ -200,9 +200,8 @@ class CompiledStep(Generic[P, R]):
         size of its results.
 
         Modules have the names that they have in named_modules of the outermost one; an arrow marks a module whose gradients
-        a kernel computes. why: instead of sizes, the dispatches that each reads from, and why they are separate kernels; on
-        the cpu device the operations in order, with those that each reads from. choices: the parameters of each kernel (tile, threads, loads,
-        parts); on the cpu device the native kernels, and what NumPy computes.
+        a kernel computes. why: instead of sizes, the dispatches that each reads from, and why they are separate kernels. choices: the parameters of
+        each kernel (tile, threads, loads, parts). On the cpu device these two list native kernels, and what NumPy computes.
 
         Raises CompileError before the first call, ArgumentError if both why and choices are given.
 

@@ -15,13 +15,14 @@ import numpy as np
 
 from .. import plan as plans
 from ..compile.native import steps_cache
-from ..compile.native.program import Row, Steps, steps_of
+from ..compile.native.program import Row, Steps, explained_steps, steps_of
 from ..compile.native.program import Step as NativeStep
+from ..compile.native.regions import Hosted
 from ..compile.native.unpacking import unpacked_late
 from ..config import config
 from ..dtypes import DType
 from ..errors import OutOfMemoryError
-from ..explanation import merged
+from ..explanation import Separation, merged
 from ..graph.capture import Capture
 from ..graph.primitive import REGISTRY, WITHOUT_TENSORS, Primitive, from_data
 from ..plan import Kernel, Plan, count
@@ -299,16 +300,32 @@ def told_of(steps: Steps) -> str:
 
 def native_steps(plan: Plan) -> list[plans.NativeStep]:
     """The steps of the native program of a plan; none if the interpreter runs it."""
-    steps = steps_of(plan, llvm.code().tile)
-    return [] if steps is None else [_explained(step, steps.rows) for step in steps.steps]
+    found = explained_steps(plan, llvm.code().tile)
+    if found is None:
+        return []
+    steps, notes = found
+    return [_explained(steps, k, note.separations) for k, note in enumerate(notes)]
 
 
-def _explained(step: NativeStep, rows: Sequence[Row]) -> plans.NativeStep:
-    how = f"native {step.shape}"
+def _explained(steps: Steps, k: int, separations: Sequence[Separation]) -> plans.NativeStep:
+    step, how = steps.steps[k], f"native {steps.steps[k].shape}"
     if step.hosted is not None:
         kind = "matrix multiplication" if is_product(step.hosted) else "NumPy"
-        how = f"{kind} {' x '.join(map(str, rows[step.writes[0]].shape)) or 1}"
-    return plans.NativeStep(step.name, how, step.places, step.reads, step.writes)
+        how = f"{kind} {' x '.join(map(str, steps.rows[step.writes[0]].shape)) or 1}"
+    reasons = {a.before: _reason(steps.steps[a.before].hosted, step.hosted, a) for a in separations}
+    return plans.NativeStep(step.name, how, step.places, step.reads, step.writes, reasons)
+
+
+def _reason(before: Hosted | None, after: Hosted | None, separation: Separation) -> str:
+    """Why two steps are two."""
+    hosted = [h for h in (before, after) if h is not None]
+    if not hosted:
+        return str(separation)
+    return (
+        "NumPy computes one of them"
+        if not all(map(is_product, hosted))
+        else "a matrix multiplication is a step of its own"
+    )
 
 
 plans.native_kernels.append(native_kernels)

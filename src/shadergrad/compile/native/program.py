@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...dtypes import DType
+from ...explanation import Note
 from ...graph.node import Node
 from ...graph.primitive import OWN, Shape
 from ...plan import Plan
@@ -23,6 +24,7 @@ from ..deduplicate import Likeness
 from ..fuse import Fuser
 from ..groups import Group
 from ..kernel import name_of
+from ..notes import notes_of
 from . import kernel
 from .domain import domain_of, order_of
 from .product import ProductText, tiles_of
@@ -84,9 +86,21 @@ class Steps:
     dies: tuple[tuple[int, ...], ...]
 
 
-@collector_waits()
 def steps_of(plan: Plan, tile: Tile) -> Steps | None:
     """The steps of a plan; None if the interpreter runs it. tile: the sums that registers hold."""
+    found = _compiled(plan, tile)
+    return None if found is None else found[0]
+
+
+def explained_steps(plan: Plan, tile: Tile) -> tuple[Steps, tuple[Note, ...]] | None:
+    """The steps of a plan, and a note of each with the reasons why it is separate from earlier ones; None if the interpreter runs the plan."""
+    found = _compiled(plan, tile)
+    return None if found is None else (found[0], notes_of(found[1], found[2], {}))
+
+
+@collector_waits()
+def _compiled(plan: Plan, tile: Tile) -> tuple[Steps, list[Group], Fuser] | None:
+    """The steps of a plan, the group of each, and the fuser that made them."""
     region = region_of(plan, tile)
     if region is None:
         return None
@@ -94,14 +108,14 @@ def steps_of(plan: Plan, tile: Tile) -> Steps | None:
     if not wanted:
         return None
     fuser = Fuser(wanted, TARGET, order_of=order_of)
-    groups = fuser.run()
+    groups = _ordered(fuser.run(), fuser)
     table = _Table(region.inputs, fuser, tile)
-    for group in _ordered(groups, fuser):
+    for group in groups:
         table.add(group)
         found = dict.fromkeys(region.places[id(n)] for n in group.nodes if id(n) in region.places)
         table.steps[-1] = replace(table.steps[-1], places=tuple(found))
     outputs = tuple(table.row(n) for n in region.outputs)
-    return table.finish(len(region.inputs), outputs)
+    return table.finish(len(region.inputs), outputs), groups, fuser
 
 
 def _ordered(groups: Sequence[Group], fuser: Fuser) -> list[Group]:
