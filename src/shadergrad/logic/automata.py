@@ -65,15 +65,15 @@ class GateStack(Module):
         return sum(layer.n_gates for layer in self.layers)
 
     def logits(self) -> list[sg.Tensor]:
-        """Of each layer, (gates, 16)."""
+        """The logits of each layer, (gates, 16)."""
         return [layer.logits.reshape(layer.n_gates, gates.GATES) for layer in self.layers]
 
     def coefficients(self, hard: bool | None = None) -> sg.Tensor:
-        """Of all gates (n_gates, 4). hard: those of the most likely gates, without gradient; by default in eval()."""
+        """The coefficients of all gates (n_gates, 4). hard: of the most likely gates, without gradient; by default in eval()."""
         return _coefficients(self.logits(), not self.training if hard is None else hard)
 
     def evaluate(self, x: sg.Tensor, coefficients: sg.Tensor) -> sg.Tensor:
-        """All layers, as GateLayer.evaluate."""
+        """The outputs of all layers; shapes as in GateLayer.evaluate."""
         if tuple(coefficients.shape) != (self.n_gates, 4):
             raise ShapeError(
                 f"[{self._get_name()}] coefficients are {tuple(coefficients.shape)}, not ({self.n_gates}, 4)."
@@ -230,7 +230,7 @@ class LogicCA(Module):
         self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
 
     def prepare(self) -> None:
-        """Make what the fused kernels need of the wires."""
+        """Prepare the wires for the fused kernels."""
         if not self.fused:
             return
         pairs = [layer.checked_wires() for layer in self.update.layers]
@@ -369,14 +369,14 @@ class LogicCA(Module):
         return new if mask is None else sg.where(mask, new, state)
 
     def _patches(self, state: sg.Tensor) -> sg.Tensor:
-        """(batch, height, width, channels, 9)."""
+        """The patches (batch, height, width, channels, 9)."""
         padded = pad(state, (0, 0, 1, 1, 1, 1), BORDERS[self.border])
         return padded.unfold(1, 3, 1).unfold(2, 3, 1).reshape(*state.shape, PATCH)
 
     def _check(
         self, state: sg.Tensor, steps: int, coefficients: sg.Tensor, masks: sg.Tensor | None
     ) -> sg.Tensor | None:
-        """Raises where something does not fit; gives the masks, drawn if there must be some."""
+        """The masks, drawn if an asynchronous automaton got none. Raises ShapeError or DTypeError for arguments that do not fit."""
         if state.ndim != 4 or state.shape[3] != self.channels or 0 in state.shape:
             raise ShapeError(
                 f"[LogicCA] the state is {tuple(state.shape)}, not (batch, height, width, {self.channels}), none of them 0."
@@ -400,7 +400,7 @@ class LogicCA(Module):
 
 
 def draw_masks(key: np.ndarray, steps: int, height: int, width: int, fire_rate: float) -> np.ndarray:
-    """LogicCA.masks as an array, bool (steps, height, width, 1), of a key (2,); of keys (..., 2) for each of them."""
+    """LogicCA.masks as an array, bool (steps, height, width, 1), for a key (2,); for keys (..., 2) one such array for each."""
     left, own = np.asarray(key, np.uint32), []
     for _ in range(steps):
         pair = wiring.split(left)

@@ -34,7 +34,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Summary:
-    """Over seeds; the quantiles of `zero_from` are those of the trainings that converged, None if there are none."""
+    """Statistics over seeds; earliest, median and latest are steps `zero_from` of converged trainings, None if there are none."""
 
     seeds: int
     converged: int

@@ -23,7 +23,7 @@ class Thermometer(Moded):
     mode: "soft": sigmoid((x - threshold) / temperature). "hard": 0 or 1, without gradient for the thresholds.
     "straight-through": 0 or 1, with the gradient of "soft". In eval() every mode computes as "hard". learned=False keeps the thresholds as they are.
     image: (channels, height, width) with n places: x (..., *image) gives (..., channels * bits, height, width), for LogicConv2d; the bits of
-    a channel stand side by side.
+    a channel are adjacent.
     Raises ArgumentError for arguments out of range, ShapeError for another last axis.
 
     >>> encode = sg.logic.Thermometer(2, 3, mode="hard")  # thresholds at 0.25, 0.5 and 0.75

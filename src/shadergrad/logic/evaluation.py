@@ -31,7 +31,7 @@ class Sizes:
     life: tuple[int, int] = (128, 300)
     checkerboard: tuple[int, int] = (64, 80)
     checkerboard_async: tuple[int, int] = (56, 200)
-    robustness: tuple[int, int, int] = (64, 4000, 500)  # side, steps, the first of those that count
+    robustness: tuple[int, int, int] = (64, 4000, 500)  # side, steps, the first step that counts
     wound: int = 10  # the side of the squares that are cleared to measure robustness
     starts: int = 20  # random states of the training's size
 
@@ -47,7 +47,7 @@ class Finding:
     wrong: float
     cells: int
     published: float | None = None
-    series: tuple[int, ...] = field(default=(), repr=False)  # of single steps, where they are worth a plot
+    series: tuple[int, ...] = field(default=(), repr=False)  # of single steps, for a plot
 
     def __str__(self) -> str:
         beside = "" if self.published is None else f" (published: {self.published:g})"
@@ -149,7 +149,7 @@ def damaged_until(last: int, side: int) -> Callable[[int, Board], None]:
 
 
 def wrong_squares(state: np.ndarray, without: slice | None = None) -> int:
-    """Cells of channel 0 that are not those of the checkerboard, outside the square `without`."""
+    """Cells of channel 0 that differ from the checkerboard, outside the square `without`."""
     wrong = state[..., 0] != checkerboard(*state.shape[:2]).astype(bool)
     if without is not None:
         wrong[without, without] = False

@@ -37,7 +37,7 @@ class Experiment:
     loss_channels: the number of channels that the loss compares with the target.
     data: makes (start, target) from a key and the settings; start (batch, height, width, channels), target the same with
     loss_channels, float32.
-    fresh: whether they differ between steps. remedies: what helps to converge; the published experiments have none.
+    fresh: whether they differ between steps. remedies: see Remedies; the published experiments have none.
     """
 
     name: str

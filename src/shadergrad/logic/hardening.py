@@ -27,9 +27,9 @@ def harden(model: Module) -> CircuitClassifier:
     """Thermometer, gates and class counts of a trained Sequential as one object: `harden(model).predict(images)`.
 
     model: a Sequential of at most one Thermometer, then LogicNetworks, LogicLayers, LookupLayers, LogicConv2ds and OrPool2ds, then a GroupSum; Flatten,
-    Unflatten, Identity and Dropout may stand between them. A convolution gives its gates at every position. Of a network alone,
+    Unflatten, Identity and Dropout may come between them. A convolution gives its gates at every position. For a network alone,
     `network.harden()` gives the Circuit. The classifier is that of `model.eval()`.
-    Raises ArgumentError that names a module which is no part of a circuit, or does not fit, or the missing one.
+    Raises ArgumentError, which names the module, if one cannot be part of a circuit, does not fit, or is missing.
 
     >>> network = sg.logic.LogicNetwork((6, 8, 4), seed=1)
     >>> model = sg.nn.Sequential(sg.logic.Thermometer(2, 3), network, sg.logic.GroupSum(2))
@@ -93,7 +93,7 @@ class _Builder:
         self.wires = wires
 
     def begin_encoded(self, thermometer: Thermometer) -> None:
-        """The bits of a Thermometer: input i * bits + k of the circuit is bit k of number i."""
+        """Begin with the bits of a Thermometer: input i * bits + k of the circuit is bit k of number i."""
         wires = np.arange(thermometer.n * thermometer.bits)
         if thermometer.image is not None:
             channels, height, width = thermometer.image
@@ -102,7 +102,7 @@ class _Builder:
         self.begin(wires)
 
     def add(self, part: Module, where: str) -> None:
-        """The gates of a module. Raises ArgumentError that begins with `where`."""
+        """Append the gates of a module. Raises ArgumentError whose text begins with `where`."""
         if isinstance(part, Flatten):
             self.wires = None if self.wires is None else self.wires.reshape(-1)
         elif isinstance(part, Unflatten):
@@ -151,13 +151,13 @@ class _Builder:
         return self.wires
 
     def _gates(self, gates: np.ndarray) -> np.ndarray:
-        """Appends gates (n, 3); their wires (n,)."""
+        """Append gates (n, 3); returns their wires (n,)."""
         self.parts.append(gates)
         self.count += len(gates)
         return np.arange(self.count - len(gates), self.count)
 
     def _layer(self, layer: Any, wires: np.ndarray) -> np.ndarray:
-        """A layer at each of p places: wires (p, n_in) to (p, n_out)."""
+        """Append a layer at each of p places: wires (p, n_in) to (p, n_out)."""
         a, b = layer.checked_wires()
         kinds = np.broadcast_to(layer.kinds(), (len(wires), layer.n_out))
         return self._gates(np.stack([kinds, wires[:, a], wires[:, b]], -1).reshape(-1, 3)).reshape(

@@ -30,8 +30,8 @@ from .modes import Moded, ModedStack
 from .wire_gradients import ReadWires, ScaledGradient
 
 INITS = ("pass-through", "residual", "gaussian")
-MOST_READERS = 32  # of one input; where one has more, the scattered sum sorts the wires at every step
-MOST_IN_KERNEL = 512  # of one input, whose readers one thread of fused/wide.py goes through
+MOST_READERS = 32  # of one input; if one has more, the scattered sum sorts the wires at every step
+MOST_IN_KERNEL = 512  # readers of one input, which one thread of fused/wide.py adds up
 
 
 class GateLayer(Module):
@@ -105,7 +105,7 @@ class GateLayer(Module):
 
     @property
     def reads_hard(self) -> bool:
-        """Whether learned wires are the likeliest ones now."""
+        """Whether learned wires are hardened now: the likeliest ones."""
         return not self.training
 
     @property
@@ -151,7 +151,7 @@ class GateLayer(Module):
         return call(rows, parameters, self.wires, self.order, self.starts).reshape(*x.shape[:-1], self.n_out)
 
     def entries(self) -> sg.Tensor:
-        """The logits of the truth tables' entries, of "light" and "walsh"; of "softmax" those of the sixteen gates."""
+        """For "light" and "walsh" the logits of the truth tables' entries; for "softmax" the logits of the sixteen gates."""
         return self._gate.entries(self.logits)
 
     def kinds(self) -> np.ndarray:
@@ -229,7 +229,7 @@ class LogicLayer(Moded, GateLayer):
 
     @property
     def reads_hard(self) -> bool:
-        """Whether learned wires are the likeliest ones now: as gates are hard."""
+        """Whether learned wires are hardened now, to the likeliest ones: whenever gates are."""
         return self.hard
 
     def coefficients(self) -> sg.Tensor:

@@ -23,7 +23,7 @@ from .wire_gradients import ReadWires
 
 CANDIDATES = 8  # of an input of a gate
 WIRE_MODES = ("straight-through", "soft")
-MOST_READERS = 256  # of one input, for an index that is built once; where one has more, a step sorts
+MOST_READERS = 256  # of one input; if one has more, no index is built, and each step sorts the wires
 
 
 class LearnedWires(Module):
@@ -62,7 +62,7 @@ class LearnedWires(Module):
         self.register_buffer("readers", readers, persistent=False)
 
     def likeliest(self) -> sg.Tensor:
-        """The wires (2, n_out) int32 that the circuit gets, the first of equals."""
+        """The likeliest wires (2, n_out) int32, which the circuit gets; the first on ties."""
         chosen = self.choices.detach().argmax(-1, keepdim=True)
         return self.candidates.gather(-1, chosen).squeeze(-1)
 
@@ -86,7 +86,7 @@ class LearnedWires(Module):
 
 
 def draw_candidates(n_in: int, n_out: int, candidates: int, key: np.ndarray) -> np.ndarray:
-    """Wires for each input of each gate, int32 (2, n_out, candidates or n_in), which differ for one input. All wires come about equally often.
+    """Wires for each input of each gate, int32 (2, n_out, candidates or n_in), distinct for each input. All wires occur about equally often.
 
     >>> sorted(sg.logic.learned_wires.draw_candidates(3, 1, 5, sg.logic.wiring.prng_key(0))[0, 0].tolist())
     [0, 1, 2]
@@ -95,13 +95,15 @@ def draw_candidates(n_in: int, n_out: int, candidates: int, key: np.ndarray) -> 
 
 
 def draw_rows(n_in: int, rows: int, most: int, key: np.ndarray) -> np.ndarray:
-    """`most` of n_in wires, or all, for each row, int32 (rows, most or n_in): different ones in a row, all about equally often."""
+    """`most` of n_in wires, or all, for each row, int32 (rows, most or n_in): distinct within a row, all about equally often."""
     rng = np.random.default_rng([int(word) for word in key])
     taken = min(most, n_in)
     drawn = np.empty((rows, taken), np.int32)
     order = np.zeros(0, np.int64)
     for row in range(rows):
-        if len(order) < taken:  # the next round, whose first wires are none of those left
+        if (
+            len(order) < taken
+        ):  # the next round: it begins with wires that are not left over, so that no row repeats one
             fresh = rng.permutation(n_in)
             repeated = np.isin(fresh, order)
             order = np.concatenate([order, fresh[~repeated], fresh[repeated]])

@@ -1,8 +1,8 @@
 """Gates of more than two inputs: lookup tables, learned. A layer of them hardens to trees of two-input gates.
 
-In: values in [0, 1], (..., n_in). Out: values in [0, 1], (..., n_out). A table of k inputs has 2^k entries, entry i for the inputs that are the bits
-of i, the first input the highest; each is a sigmoid, and between the corners the value is interpolated linearly in every input. Sources: "Light
-Differentiable Logic Gate Networks" (Rüttgers and others, 2025) and "WARP-LUTs" (Gerlach and others, 2025), whose parameters these are.
+In: values in [0, 1], (..., n_in). Out: values in [0, 1], (..., n_out). A table of k inputs has 2^k entries, each a sigmoid. Entry i is the value for
+inputs equal to the bits of i, the first input the highest bit. Between these corners the value is interpolated linearly in every input. Sources
+of the parameters: "Light Differentiable Logic Gate Networks" (Rüttgers and others, 2025) and "WARP-LUTs" (Gerlach and others, 2025).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class LookupLayer(Moded):
 
 
 def walsh(arity: int) -> np.ndarray:
-    """(2^arity, 2^arity): what Walsh coefficient s adds at corner i: the product of the signs of the inputs in s, -1 for 0 and 1 for 1.
+    """(2^arity, 2^arity): the factor of Walsh coefficient s at corner i: the product of the signs of the inputs in s, -1 for 0 and 1 for 1.
 
     >>> sg.logic.lookup_tables.walsh(1).tolist()
     [[1.0, 1.0], [-1.0, 1.0]]
@@ -156,7 +156,7 @@ def walsh(arity: int) -> np.ndarray:
 def as_gates(tables: np.ndarray, wires: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
     """Tables (n, 2^k) on wires (k, n) as two-input gates: the gates (m, 3), whose wires count from `first`, and the wires of the results (n,).
 
-    The last two inputs are a gate for each assignment of the others, which then select by (s AND high) OR (NOT s AND low).
+    The last two inputs feed a gate for each assignment of the other inputs. These select one gate by (s AND high) OR (NOT s AND low).
     """
     n = len(tables)
     arity = int(math.log2(tables.shape[1]))

@@ -1,13 +1,13 @@
-"""How numbers that are trained stand for a gate. In: parameters (..., width). Out: the coefficients (..., 4) of gates.py.
+"""Parametrisations: a gate as trainable numbers. In: parameters (..., width). Out: the coefficients (..., 4) of gates.py.
 
     softmax  16 logits: the mixture of all gates by softmax (Petersen and others, 2022).
     light    4 logits: the gate's truth table, each entry a sigmoid (Rüttgers and others, "Light Differentiable Logic Gate Networks", 2025).
     walsh    4 Walsh coefficients w: the same table of sigmoids, of w0 + w1 A + w2 B + w3 AB at the corners A, B = -1 or 1. With the
-             coefficients and corners of "WARP-LUTs" (Gerlach and others, 2025), which puts the sigmoid behind the interpolation
+             coefficients and corners of "WARP-LUTs" (Gerlach and others, 2025), which applies the sigmoid after the interpolation
              between corners; here it comes before, so that a gate stays a polynomial and all layers one kernel. On bits both agree.
 
-The most likely gate is the mixture's likeliest one, or the rounded table. Gumbel noise is added to the logits of the choice: of
-one in sixteen, or, as a difference of two Gumbel numbers, of one in two at each corner.
+The most likely gate is the mixture's likeliest one, or the rounded table. Gumbel noise is added to the logits of the choice: among
+sixteen gates, or, as a difference of two Gumbel numbers, between two values at each corner.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from . import gates
 CORNERS = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]], np.float32)
 
 WALSH = np.stack([np.ones(4, np.float32), CORNERS[:, 0], CORNERS[:, 1], CORNERS.prod(1)])
-"""(4, 4): what each Walsh coefficient adds at the corners 00, 01, 10 and 11."""
+"""(4, 4): the factor of each Walsh coefficient at the corners 00, 01, 10 and 11."""
 
 PLACES = np.array([8, 4, 2, 1], np.int32)
 
 
 @dataclass(frozen=True)
 class Parametrisation:
-    """width: parameters of a gate. soft: the coefficients of parameters; kinds: the ids of the most likely gates; noisy: parameters or
-    logits with noise, divided by a temperature, and then soft. entries: the logits that are chosen from. pass_through: parameters of the gate A for a strength of 1; strength: the
-    usual one.
+    """width: the number of parameters of a gate. soft: from parameters to coefficients; kinds: to the ids of the most likely gates; with_noise:
+    to parameters with noise, divided by a temperature, for soft. entries: from parameters to the logits of the choice. pass_through: the parameters
+    of the gate A for a strength of 1; strength: the default.
     """
 
     width: int

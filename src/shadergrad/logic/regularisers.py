@@ -1,4 +1,4 @@
-"""Terms for a loss that make gates decide, so that hardening changes less. In: a module with layers of gates. Out: a scalar."""
+"""Loss terms that make the choice of gates certain, so that hardening changes less. In: a module with layers of gates. Out: a scalar."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .lookup_tables import LookupLayer
 
 
 def gate_entropy(module: Module) -> sg.Tensor:
-    """The mean entropy of the module's gates and tables, in nats: 0 where all are decided. Add it to the loss, times a weight that grows.
+    """The mean entropy of the module's gates and tables, in nats: 0 if all choices are certain. Add it to the loss, times a weight that grows.
 
-    Of a softmax that of the choice among sixteen gates; of a table the sum over its entries, each a choice of two. Raises
-    ArgumentError for a module without layers of gates.
+    The entropy of a softmax is that of the choice among sixteen gates; of a table, the sum over its entries, each a choice of two.
+    Raises ArgumentError for a module without layers of gates.
 
     >>> layer = sg.logic.LogicLayer(4, 3, parametrisation="light", strength=1e-6)  # all four entries undecided: 4 ln 2
     >>> round(sg.logic.gate_entropy(layer).item(), 4)

@@ -1,6 +1,6 @@
-"""What helps an automaton's training to converge with more seeds. In: settings, all off by default. Out: masks, rates, noise, a loss.
+"""Remedies with which an automaton's training converges for more seeds. In: settings, all off by default. Out: masks, rates, noise, a loss.
 
-Which of them help is a matter of the experiment: `shadergrad logic study checkerboard --seeds 20 --strength 3` counts the seeds that converge.
+Which of them help depends on the experiment: `shadergrad logic study checkerboard --seeds 20 --strength 3` counts the seeds that converge.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..errors import ShapeError
 from ..nn import Parameter
 from ..nn.errors import ArgumentError
 
-NEAREST = 1e-6  # of a wrong bit to certainty: its logarithm stays finite
+NEAREST = 1e-6  # the least 1 - error: its logarithm stays finite
 
 
 @dataclass(frozen=True)
 class Remedies:
-    """gradient_noise: adds to each gradient normal noise, so many times its root mean square (after Neelakantan and others, 2015).
+    """gradient_noise: adds normal noise to each gradient, in multiples of its root mean square (after Neelakantan and others, 2015).
     strength: the logit with which gates pass an input on at first, 10 by default: a smaller one lets them change sooner.
     curriculum: the optimizer step from which the automaton takes all its steps; before, it takes a part of them that grows evenly.
     warm_up: optimizer steps while the learning rate rises from 0.
@@ -50,7 +50,7 @@ class Remedies:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """Those that are on, by name."""
+        """The remedies that are on, by name."""
         nothing = asdict(Remedies())
         return {name: value for name, value in asdict(self).items() if value != nothing[name]}
 

@@ -115,7 +115,7 @@ def unique(n_in: int, n_out: int, key: np.ndarray) -> Wires:
     n_out.
     Every input has a reader, except the last of an odd number if n_out is below n_in - 1.
 
-    Raises ArgumentError if 2 * n_out < n_in (inputs would be unread) or there are not so many pairs.
+    Raises ArgumentError if 2 * n_out < n_in (inputs would be unread) or there are fewer pairs than n_out.
 
     >>> a, b = sg.logic.wiring.unique(4, 3, sg.logic.wiring.prng_key(0))
     >>> sorted(zip(a.tolist(), b.tolist()))
@@ -201,7 +201,7 @@ def balanced(n_in: int, n_out: int, key: np.ndarray) -> Wires:
     rounds, place = np.divmod(np.arange(n_out), n_in)
     last = (
         n_out % n_in
-    )  # the gates of a round that is not full read neighbours that this far apart have no input in common
+    )  # the gates of an incomplete round read inputs this far apart, together consecutive ones, so each equally often
     steps = [pow(2, k, n_in) or 1 for k in range(n_out // n_in)] + [last]
     other = (place + np.array(steps)[rounds]) % n_in
     return order[place].astype(np.int32), order[other].astype(np.int32)

@@ -1,7 +1,7 @@
 """Bits to words and back: bit j of word k of a row is column 64 k + j, and bits past the width are 0.
 
 A board (H, W, C) is packed as planes (C, H, words). On a little-endian machine the same memory is rows of 32-bit words
-with column 32 k + j at bit j of word k, which is what the WGSL kernel reads.
+with column 32 k + j at bit j of word k, the layout that the WGSL kernel reads.
 """
 
 from __future__ import annotations

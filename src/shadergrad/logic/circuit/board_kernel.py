@@ -17,7 +17,7 @@ from .neighbourhood import neighbour
 from .word_mapping import map_circuit
 
 BITS = 32  # of a word
-VECTOR = 4  # words; rows are padded to so many
+VECTOR = 4  # words; rows are padded to a multiple
 THREADS = 64
 MOST_ROWS = 8
 MOST_TEXT = 512  # gates that the text has in all, unless the circuit is larger
@@ -72,7 +72,7 @@ class BoardWriter:
 
     @property
     def preamble(self) -> str:
-        """How the words of a row are shifted: `row` is where the row begins, k the element, `word` its bits."""
+        """Functions that shift the words of a row by a column: `row` is the index of the row's first element, k the element, `word` its bits."""
         return f"""fn west(row: i32, k: i32, word: {self.type}) -> {self.type} {{
   let at = select(row + k - 1, row + {self.last}, k == 0);
   let edge = select({self._last_word("state[at]")} >> 31u, {self._wrapped_west()}, k == 0);
@@ -100,12 +100,12 @@ fn east(row: i32, k: i32, word: {self.type}) -> {self.type} {{
 
     @property
     def _last_bit(self) -> tuple[int, int]:
-        """Where the last column is in the last element: the word and its bit."""
+        """The location of the last column in the last element: the word and its bit."""
         word, bit = divmod(self.width - 1, BITS)
         return word % self.lanes, bit
 
     def _wrapped_west(self) -> str:
-        """What the first column sees in the west: the last one, or nothing."""
+        """The western neighbour of the first column: on a torus the last column, else 0."""
         if not self.cell.periodic:
             return "0u"
         word, bit = self._last_bit
@@ -113,7 +113,7 @@ fn east(row: i32, k: i32, word: {self.type}) -> {self.type} {{
         return f"{last} >> {bit}u"  # bits past the width are 0
 
     def _wrapped_east(self) -> str:
-        """What the last column sees in the east: the first one. Without a torus it sees the 0 past the width."""
+        """The eastern neighbour of the last column: on a torus the first column, else the 0 past the width."""
         if not self.cell.periodic:
             return ""
         word, bit = self._last_bit
@@ -155,7 +155,7 @@ fn east(row: i32, k: i32, word: {self.type}) -> {self.type} {{
         return "\n".join([*lines, "}"])
 
     def _new(self, channel: int, r: int, wire: int) -> str:
-        """An output, where the cell fires."""
+        """The output for cells that fire, the old bits for the others."""
         inputs = self.cell.circuit.inputs
         bits = f"x{wire}" if wire < inputs else f"g{wire - inputs}"
         if not self.masked:
@@ -164,7 +164,7 @@ fn east(row: i32, k: i32, word: {self.type}) -> {self.type} {{
         return f"({old} ^ (({old} ^ {bits}) & fires))"
 
     def _inside(self) -> list[str]:
-        """`inside`: the bits of this element that are cells, where not all are in every element."""
+        """`inside`: the bits of this element that are cells; no statement if all bits of every element are."""
         if self.width % (BITS * self.lanes) == 0 and self.last == self.row - 1:
             return []
         word, bit = self._last_bit
@@ -195,7 +195,7 @@ fn east(row: i32, k: i32, word: {self.type}) -> {self.type} {{
         return lines
 
     def _row(self, r: int) -> str:
-        """The number of row y + r, within the board whatever r is."""
+        """The number of row y + r, wrapped or clamped to the board."""
         if self._surely_inside(r):
             return f"(y + {r})"
         if self.cell.periodic:
@@ -214,5 +214,5 @@ def _suffix(channel: int, r: int) -> str:
 
 
 def _name(channel: int, r: int, dx: int) -> str:
-    """The word of row y + r of a channel, or what is next to each of its cells."""
+    """The name of the word of row y + r of a channel, or of its cells' western or eastern neighbours."""
     return {-1: "w", 0: "c", 1: "e"}[dx] + _suffix(channel, r)

@@ -117,7 +117,7 @@ class Circuit:
         return f"Circuit({self.inputs} inputs, {len(self)} gates, {len(self.outputs)} outputs)"
 
     def _repr_html_(self) -> str:
-        """In notebooks: the circuit drawn, where it is small enough to be read."""
+        """In notebooks: the circuit drawn, if it is small enough to be read."""
         if len(self) > MOST_DRAWN:
             return f"<code>{self!r}</code>: more than {MOST_DRAWN} gates are not drawn; minimize() leaves fewer"
         drawing = draw(input_names(self), list(self.gates()), output_names(self), self.outputs.tolist())
@@ -135,7 +135,7 @@ def output_names(circuit: Circuit) -> list[str]:
 
 
 def _integers(values: Any, what: str, axes: int) -> np.ndarray:
-    """An int64 array with so many axes."""
+    """The values as an int64 array with that number of axes."""
     array = np.asarray(values if isinstance(values, np.ndarray) else list(values))
     if array.size == 0:
         array = array.astype(np.int64)

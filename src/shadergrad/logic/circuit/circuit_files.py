@@ -233,7 +233,7 @@ def _check_fields(document: Mapping[str, Any], fields: tuple[str, ...]) -> None:
 
 
 def _rows(value: Any, what: str, length: int) -> list[list[Any]]:
-    """A list of rows of so many entries, all texts but for kinds; an input is a row of one."""
+    """A list of rows of `length` entries, all of them texts except kinds; an input is a row of one entry."""
     rows = [[row] if length == 1 else row for row in value] if isinstance(value, list) else [None]
     for k, row in enumerate(rows):
         texts = [entry for i, entry in enumerate(row) if (i, length) != (1, 4)] if isinstance(row, list) else [None]

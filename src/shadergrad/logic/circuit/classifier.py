@@ -96,7 +96,7 @@ class CircuitClassifier:
         return found.reshape(len(found), self.classes, self.group).sum(-1)
 
     def scores(self, images: Any) -> np.ndarray:
-        """The votes divided by tau: what the hardened network gives, float32 (n, classes)."""
+        """The votes divided by tau: the outputs of the hardened network, float32 (n, classes)."""
         return (self.votes(images) / self.tau).astype(np.float32)
 
     def predict(self, images: Any) -> np.ndarray:

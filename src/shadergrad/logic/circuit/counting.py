@@ -15,7 +15,7 @@ from .gate_kinds import A_AND_NOT_B, AND, FALSE, NOT_A, NOT_A_AND_B, OR, XNOR, X
 
 
 class _Gates:
-    """Gates behind those of a circuit."""
+    """The gates of a circuit, and further ones after them."""
 
     def __init__(self, circuit: Circuit) -> None:
         self.inputs = circuit.inputs

@@ -44,7 +44,7 @@ class Diagrams:
         return self._choose(a, one, zero)
 
     def example(self, function: int) -> dict[int, bool]:
-        """Inputs for which a function other than FALSE is true; the others may be anything."""
+        """Values of inputs for which a function other than FALSE is true; the other inputs are arbitrary."""
         found: dict[int, bool] = {}
         while function > FALSE:
             number, *branches = self._nodes[function >> 1]
@@ -54,7 +54,7 @@ class Diagrams:
         return found
 
     def _constant_in_a(self, kind: int, a: int, b: int) -> int:
-        """A gate whose first operand is known."""
+        """A gate whose first operand is the constant a."""
         match value_of(kind, a, 0), value_of(kind, a, 1):
             case (0, 0):
                 return FALSE
@@ -71,7 +71,7 @@ class Diagrams:
             return one if test == TRUE or one == zero else zero
         if test & 1:
             test, one, zero = test ^ 1, zero, one
-        if one == test or zero == test ^ 1:  # what is asked again is known
+        if one == test or zero == test ^ 1:  # each branch knows the value of test
             one = TRUE if one == test else one
             zero = TRUE if zero == test ^ 1 else zero
         if (one, zero) == (TRUE, FALSE):
@@ -89,7 +89,7 @@ class Diagrams:
         return self._results[key] ^ inverted
 
     def _branch(self, function: int, number: int, side: int) -> int:
-        """What is left of a function where an input is known."""
+        """The cofactor of a function: its input `number` has the value `side`."""
         top, *branches = self._nodes[function >> 1]
         return branches[side] ^ (function & 1) if top == number else function
 

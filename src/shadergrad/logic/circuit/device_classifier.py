@@ -79,7 +79,7 @@ class DeviceClassifier:
         return self.classify(words).numpy()[: len(images)].astype(np.int64)
 
     def _in_parts(self, run: Any, words: sg.Tensor) -> sg.Tensor:
-        """run(outputs of the gates), for so many words at a time that positions suffice."""
+        """run(outputs of the gates), in parts: the outputs of one have at most POSITIONS bits."""
         gates = self.classifier.classes * self.classifier.group
         most = max(1, (POSITIONS - 1) // (gates * WORD))
         starts = range(0, max(1, words.shape[1]), most)

@@ -39,9 +39,9 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """True if no difference was found; a warning says so if equality is not proved, either. proved: whether it is, by all
-    assignments (`exhaustive`) or by decision diagrams; otherwise it rests on `checked` random assignments. str() says what was
-    tried, and what came of it.
+    """True if no difference was found; bool() warns if equality is not proved, either. proved: whether it is, by all
+    assignments (`exhaustive`) or by decision diagrams; otherwise it rests on `checked` random assignments. str() gives the
+    method and the result.
 
     >>> circuit = sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])
     >>> sg.logic.circuit.equivalent(circuit, circuit)
@@ -54,7 +54,7 @@ class Equivalence:
     exhaustive: bool
     checked: int
     proved: bool = False
-    gave_up: str = field(default="", repr=False)  # what the diagrams prove, and why not all
+    gave_up: str = field(default="", repr=False)  # how many outputs the diagrams prove, and why not all
 
     def __bool__(self) -> bool:
         if self.counterexample is None and not self.proved:
@@ -119,7 +119,7 @@ def equivalent(left: Circuit, right: Circuit, patches: int = RANDOM_PATCHES, see
 
 
 def _by_diagrams(left: Circuit, right: Circuit, checked: int) -> Equivalence:
-    """What diagrams say of circuits that agree on so many assignments."""
+    """Compare circuits that agree on `checked` assignments by decision diagrams."""
     both = [(circuit, list(circuit.gates()), _depths(circuit)) for circuit in (left, right)]
     nodes, why, unproved = MOST_NODES_TOGETHER, "", 0
     for k in range(len(left.outputs)):
@@ -155,7 +155,7 @@ def _reason(inputs: int, most: int) -> str:
 
 
 def _depths(circuit: Circuit) -> list[int]:
-    """How many gates lie between each wire and the inputs, at most."""
+    """The depth of each wire: the most gates on a path from the inputs."""
     found = [0] * circuit.inputs
     for gate in circuit.gates():
         found.append(1 + max((found[wire] for wire in operands(*gate)), default=0))
@@ -184,11 +184,11 @@ class _Cone:
                     stack += [(wire, True), *((part, False) for part in parts)]
 
     def diagram(self, diagrams: Diagrams, order: dict[int, int]) -> int:
-        """The output's. Raises DiagramLimit."""
+        """The diagram of the output. Raises DiagramLimit."""
         found = {wire: diagrams.input(order[wire]) for wire in self.read}
         for wire in self._own:
             kind, a, b = self._gates[wire - self._inputs]
-            # an operand that the gate does not read may be a wire that nothing else computes
+            # an operand that the gate ignores may be a wire that is not computed
             found[wire] = diagrams.gate(kind, found.get(a, FALSE), found.get(b, FALSE))
         return found[self._output]
 
@@ -200,7 +200,7 @@ def all_words(inputs: int, start: int, count: int) -> np.ndarray:
 
 
 def random_words(rng: np.random.Generator, inputs: int, start: int, count: int) -> np.ndarray:
-    """Words of random assignments, whose bits are 1 as often as their block of 1,024 words says."""
+    """Words of random assignments. The probability of a 1 depends on the number of the block of 1,024 words."""
 
     def draw() -> np.ndarray:
         return rng.integers(0, 1 << 64, (inputs, count), np.uint64)
@@ -217,7 +217,7 @@ def random_words(rng: np.random.Generator, inputs: int, start: int, count: int) 
 
 
 def _difference(left: Circuit, right: Circuit, words: np.ndarray, patches: int) -> Counterexample | None:
-    """The first of so many assignments on which the circuits differ."""
+    """The first of `patches` assignments on which the circuits differ."""
     one, other = left.evaluate_words(words), right.evaluate_words(words)
     differs = np.bitwise_or.reduce(one ^ other, axis=0)
     if not differs.any():

@@ -1,4 +1,4 @@
-"""The exception of circuits, and what is raised for another object than a function takes."""
+"""The exception of circuits, and a check of the class of an argument."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CircuitError(ShadergradError, ValueError):
 
 
 def check_kind(value: Any, kind: type, what: str) -> None:
-    """Raises CircuitError, which says how to come to one, for anything but a `kind` (Circuit, CellCircuit or CircuitClassifier)."""
+    """Raises CircuitError, with a hint how to get one, for anything but a `kind` (Circuit, CellCircuit or CircuitClassifier)."""
     if not isinstance(value, kind):
         raise CircuitError(
             f"[{what}] {type(value).__name__} is given, and {kind.__name__} needed.\n  Hint: {WAYS[kind.__name__]}"

@@ -9,8 +9,8 @@ from .gate_kinds import value_of
 
 
 def to_blif(circuit: Circuit, name: str = "circuit") -> str:
-    """A model in BLIF, which ABC and Yosys read. Underscores stand for what its names lack: blanks, #, =, quotes, backslashes, and what is not
-    ASCII. Raises CircuitError for an empty name.
+    """A model in BLIF, which ABC and Yosys read. Underscores replace the characters that its names cannot contain: blanks, #, =, quotes,
+    backslashes, and all beyond ASCII. Raises CircuitError for an empty name.
 
     >>> print(sg.logic.circuit.to_blif(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2])))
     .model circuit

@@ -1,7 +1,7 @@
-"""Names in exported text: what a target takes, or refuses, or needs mended.
+"""Names in exported text, checked for a target language or adapted to it.
 
-In: names as people give them, any text. Out: identifiers of C, Verilog and WGSL (or CircuitError), words of BLIF, lines of AIGER and drawings.
-WebAssembly and JavaScript export names of their own and hold none of the circuit's.
+In: names, any text. Out: identifiers of C, Verilog and WGSL (or CircuitError), words of BLIF, lines of AIGER and drawings.
+WebAssembly and JavaScript export names of their own and contain none of the circuit's.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from .reserved_words import RESERVED
 
 
 def check_name(name: str, what: str, language: str = "") -> str:
-    """A name that every language takes as the start of an identifier, and that `language` (Verilog, WGSL), if given, takes as a
-    whole one beside the names of the generated text. Raises CircuitError for another."""
+    """A name with which an identifier may begin in every language. With `language` (Verilog, WGSL), a name that is an identifier
+    itself, neither reserved nor used by the generated text. Raises CircuitError for another."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise CircuitError(f"[{what}] the name {name!r} is no identifier; use letters, digits and _, a letter first.")
     if language and name in RESERVED[language]:
@@ -40,13 +40,13 @@ def word(name: str) -> str:
 
 
 def words(names: list[str], prefix: str) -> list[str]:
-    """Words of BLIF, still different ones: where two became one, all are the prefix and their number."""
+    """Distinct words of BLIF: if two names become equal, or one empty, all are the prefix and their number."""
     found = [word(name) for name in names]
     return found if len(set(found)) == len(found) and all(found) else [f"{prefix}{k}" for k in range(len(found))]
 
 
 def apart(names: list[str], prefix: str, taken: set[str]) -> list[str]:
-    """Names behind as many prefixes as leave none of them among those taken."""
+    """The names, with the prefix in front as many times as needed for none to be taken."""
     while taken.intersection(names):
         names = [f"{prefix}{name}" for name in names]
     return names

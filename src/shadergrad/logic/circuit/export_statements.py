@@ -47,6 +47,6 @@ def indent(lines: list[str], levels: int) -> str:
 
 
 def template(name: str) -> str:
-    """The text after the dashes in a file of this folder; the text before them stands for the generated part."""
+    """The text after the dashes in a file of this folder; the text before them is a placeholder for the generated part."""
     text = files("shadergrad.logic.circuit").joinpath(name).read_text(encoding="utf-8")
     return text.partition("----")[2].partition("\n")[2]

@@ -45,8 +45,8 @@ def classifier_to_verilog(classifier: CircuitClassifier, name: str = "classifier
     """Modules `NAME_gates` (the circuit) and `NAME(x, label, votes)`, combinational: label is the class with the most votes, the first
     of equals; votes holds the count of class c in bits c * WIDTH to c * WIDTH + WIDTH - 1, WIDTH = group.bit_length().
 
-    x[i] is input i of the circuit, a bit of `classifier.encode(images)`: comparing numbers with thresholds is left to what drives the
-    module. Gates are blocking assignments in a function, which a simulator computes once for each new x, and counts are sums in pairs.
+    x[i] is input i of the circuit, a bit of `classifier.encode(images)`: the logic that drives the module compares numbers with
+    thresholds. Gates are blocking assignments in a function, which a simulator computes once for each new x, and counts are sums in pairs.
     Minimize the classifier first. Raises CircuitError for a name that is not an identifier, or that Verilog or the module reserves.
 
     >>> circuit = sg.logic.circuit.Circuit(2, [(1, 0, 1), (14, 0, 1)], [2, 3])
@@ -82,7 +82,7 @@ def _sum(low: int, high: int) -> str:
 
 
 def _function(circuit: Circuit, name: str) -> str:
-    """The module of `to_verilog` with its gates in a function. A gate that one other reads is written where it is read."""
+    """The module of `to_verilog` with its gates in a function. A gate that is read once is written inside the expression that reads it."""
     gates, order = list(circuit.gates()), evaluation_order(circuit)
     inputs, outputs = live_inputs(circuit), circuit.outputs.tolist()
     read = [0] * circuit.wires

@@ -1,7 +1,7 @@
 """WebAssembly: a circuit as a module of 128-bit operations, written byte by byte; a classifier as a JavaScript module that holds it.
 
-A vector has one bit of 128 inputs, side by side. Gates are straight code between fixed places of the memory, some hundred to a function, because
-engines take long over large ones. Source: the WebAssembly Core Specification 2.0, chapter 5 (binary format).
+A vector holds the bits of a wire in 128 assignments. Gates are straight-line code between fixed addresses of the memory, some hundred to a
+function, because engines compile large functions slowly. Source: the WebAssembly Core Specification 2.0, chapter 5 (binary format).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _BINARY = {
 def to_wasm(circuit: Circuit) -> bytes:
     """A WebAssembly module (with fixed-width SIMD) that evaluates 128 assignments at a time.
 
-    It exports `memory` and `run()`. Input k lies in the 16 bytes from 16 k on, output k in those from 16 (inputs + k) on: bit l of byte j is
-    assignment 8 j + l. `run` leaves the inputs as they are. Raises CircuitError for a circuit that takes more than 2 GiB.
+    It exports `memory` and `run()`. Input k is stored in the 16 bytes from 16 k on, output k in the 16 bytes from 16 (inputs + k) on: bit l of
+    byte j is assignment 8 j + l. `run` leaves the inputs as they are. Raises CircuitError for a circuit that takes more than 2 GiB.
 
     >>> module = sg.logic.circuit.to_wasm(sg.logic.circuit.Circuit(2, [(6, 0, 1)], [2]))
     >>> module[:8]
@@ -52,7 +52,7 @@ def to_wasm(circuit: Circuit) -> bytes:
     """
     check_kind(circuit, Circuit, "to_wasm")
     tables = schedule(circuit)
-    slots = circuit.inputs + len(circuit.outputs)  # the first of those that gates use
+    slots = circuit.inputs + len(circuit.outputs)  # the first slot that gates use
     pages = -(-(slots + tables.slots) * BYTES // PAGE)
     if pages > MOST_PAGES:
         raise CircuitError(
@@ -111,7 +111,7 @@ def classifier_to_javascript(classifier: CircuitClassifier) -> str:
 
 
 def _number(value: float) -> float | str:
-    """A threshold as JSON; words for what JSON lacks, which JavaScript reads as numbers."""
+    """A threshold as JSON; infinities and NaN, which JSON lacks, are words that JavaScript reads as numbers."""
     return value if np.isfinite(value) else {np.inf: "Infinity", -np.inf: "-Infinity"}.get(value, "NaN")
 
 

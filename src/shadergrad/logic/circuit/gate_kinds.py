@@ -32,7 +32,7 @@ NAMES = (
 )
 KIND_OF = {name: kind for kind, name in enumerate(NAMES)}
 
-# C, Verilog and WGSL write these operators alike
+# C, Verilog and WGSL have the same operators
 _EXPRESSIONS = ("{zero}", "{a} & {b}", "{a} & ~{b}", "{a}", "~{a} & {b}", "{b}", "{a} ^ {b}", "{a} | {b}")
 _INVERTED = ("{one}", "~({a} & {b})", "~{a} | {b}", "~{a}", "{a} | ~{b}", "~{b}", "~({a} ^ {b})", "~({a} | {b})")
 

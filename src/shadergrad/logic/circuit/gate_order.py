@@ -17,7 +17,7 @@ def operands(kind: int, a: int, b: int) -> list[int]:
 
 
 def live_wires(circuit: Circuit) -> np.ndarray:
-    """Bool (wires,): inputs and gates on which some output depends, as far as the wiring tells."""
+    """Bool (wires,): inputs and gates on which some output depends, judged by the wiring alone."""
     live = np.zeros(circuit.wires, bool)
     live[circuit.outputs] = True
     gates = list(circuit.gates())

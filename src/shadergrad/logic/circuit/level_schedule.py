@@ -22,7 +22,7 @@ _Gate = tuple[int, int, int]  # kind, and the nodes that it reads
 class Schedule:
     """Tables of a circuit. runs (k, 2): kind and number of gates; gates (n, 3): slots a, b and of the result, run by run.
 
-    inputs: the slot of each input, -1 for one that nothing reads; outputs: that of each output.
+    inputs: the slot of each input, -1 for an unused one; outputs: the slot of each output.
     """
 
     slots: int
@@ -35,7 +35,7 @@ class Schedule:
 def levels_of(circuit: Circuit) -> tuple[list[dict[int, _Gate]], list[int]]:
     """The gates of each level by node, and the node of each output. Folds constants and wires, and shares equal gates.
 
-    Nodes from 1 on are inputs. Inverters and constants stand only where an output needs one.
+    Nodes from 1 on are inputs. There are inverters and constants only for outputs that need one.
     """
     graph, literals = graph_of(circuit)
     live, outputs, extra = _live(graph, literals), [], {}
@@ -120,7 +120,7 @@ def _last_reads(levels: list[dict[int, _Gate]], outputs: list[int]) -> dict[int,
 def layers_of(circuit: Circuit) -> list[np.ndarray]:
     """The circuit as layers that read the one before alone: arrays (3, n) of kind, a and b; the last gives the outputs.
 
-    What a later layer needs is passed on by a gate A.
+    A gate A passes on each value that a later layer reads.
     """
     levels, outputs = levels_of(circuit)
     last = _last_reads(levels, outputs)

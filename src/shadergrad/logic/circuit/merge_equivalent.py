@@ -102,13 +102,13 @@ class _Same:
         return not (difference & mask).any()
 
     def _proved_by_diagrams(self, node: int, earlier: int, opposite: int) -> bool:
-        """Whether the two are one diagram; False also where that takes too many nodes."""
+        """Whether the two are one diagram; False also if that takes too many nodes."""
         graph, diagrams = self._graph, Diagrams(MOST_NODES)
         found = {0: FALSE}
         numbers = count()
 
         def of(other: int) -> int:
-            if other not in found:  # an input; numbered as gates meet them, which keeps diagrams small
+            if other not in found:  # an input: numbered as gates read them, to keep diagrams small
                 found[other] = diagrams.input(next(numbers))
             return found[other]
 
@@ -121,7 +121,7 @@ class _Same:
 
 
 def _apply(kind: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A gate's words of those of its inputs: the sum of its minterms."""
+    """The words of a gate from those of its inputs: the sum of its minterms."""
     result = np.zeros_like(a)
     for x in (0, 1):
         for y in (0, 1):

@@ -66,4 +66,4 @@ def build(source: str, compiler: str | None, what: str, flags: tuple[str, ...] =
             raise CircuitError(f"[{what}] cannot run {path}: {error.strerror or error}.") from None
         if result.returncode:
             raise CircuitError(f"[{what}] {path} failed:\n{result.stderr[:2000]}")
-        return ctypes.CDLL(str(library))  # stays mapped when the file goes
+        return ctypes.CDLL(str(library))  # stays mapped when the file is deleted

@@ -1,7 +1,7 @@
 """A classifier run by machine code: a fixed C program walks the tables of the circuit, 512 images at a time.
 
-The system's compiler builds the program once for a process, in about a second, whatever circuits come; a function with a statement
-a gate would take it minutes. One thread; calls release Python's lock, so several threads may call one classifier.
+The system's compiler builds the program once for a process, in about a second, for all circuits; to compile a function with a
+statement a gate would take minutes. One thread; calls release Python's lock, so several threads may call one classifier.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class NativeClassifier:
         return out
 
     def _comparable(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows, and thresholds of their dtype. Bytes are compared as bytes where that says the same."""
+        """Rows, and thresholds of their dtype. Bytes are compared as bytes if the result is the same."""
         limits = self._limits
         if limits is None:
             return rows, np.zeros(self.classifier.numbers, np.uint8)

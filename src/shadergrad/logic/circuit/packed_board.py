@@ -157,7 +157,7 @@ def _block_rows(mapped: MappedCircuit, channels: int, shape: tuple[int, ...]) ->
 
 
 class _Block:
-    """So many rows at a time: scratch memory, and the circuit bound to it."""
+    """Scratch memory for some rows of a board, and the circuit bound to it."""
 
     def __init__(self, cell: Rule, mapped: MappedCircuit, rows: int, width: int) -> None:
         self._rows, self._periodic = rows, cell.periodic

@@ -34,7 +34,7 @@ def resubstituted(graph: LogicGraph, outputs: list[Literal]) -> tuple[LogicGraph
 
 
 class _Network:
-    """Nodes in order of their depth, so that a gate may read whatever stands before it."""
+    """Nodes in order of their depth, so that a gate may read any earlier node."""
 
     def __init__(self, graph: LogicGraph, outputs: list[Literal]) -> None:
         n = self.inputs = graph.inputs
@@ -81,7 +81,7 @@ class _Network:
             tables[k] = apply(self.kinds[k], tables[self.a[k]], tables[self.b[k]]) & self.mask
 
     def _spared(self, node: int) -> set[int]:
-        """The gates that only serve this one, itself among them; none where nothing reads it."""
+        """The gates that only this one needs, itself included; none if nothing reads it."""
         readers = [0] * len(self.kinds)
         for x in self.outputs:
             readers[x >> 1] += 1
@@ -153,7 +153,7 @@ def _inverted(gate: tuple[int, int, int] | None) -> tuple[int, int, int] | None:
 
 
 def _parity(tables: np.ndarray, seen: np.ndarray, wanted: np.ndarray) -> tuple[int, int, int] | None:
-    """XOR of two rows, or its inverse, that is `wanted` where it is seen."""
+    """XOR of two rows, or its inverse, that equals `wanted` on the assignments `seen`."""
     known = {row.tobytes(): k for k, row in enumerate(tables)}
     for k, row in enumerate(tables):
         for kind, other in ((XOR, row ^ wanted), (15 - XOR, (row ^ wanted ^ seen) & seen)):

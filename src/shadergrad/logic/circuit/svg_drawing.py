@@ -9,7 +9,7 @@ from .export_names import line
 from .gate_kinds import NAMES, reads_a, reads_b
 
 COLUMN, ROW, BOX, HEIGHT, MARGIN = 130, 30, 88, 20, 12
-SWEEPS = 4  # over the columns, in which each box moves to the middle of those that it is wired to
+SWEEPS = 4  # over the columns, in which each box moves to the middle of the boxes that it is wired to
 FILLS = {"input": "#e8eef7", "gate": "#ffffff", "output": "#fdf1dc"}
 STYLE = 'font-family="Helvetica,Arial,sans-serif" font-size="10"'
 # an operand that the gate inverts gets a dot where its wire ends, as in drawings of circuits
@@ -59,7 +59,7 @@ def draw(
 
 
 def _places(depth: dict[int, int], wires: list[tuple[int, int, bool]]) -> dict[int, tuple[int, float]]:
-    """Where the boxes stand: a column for each depth, in an order in which wires cross seldom."""
+    """The positions of the boxes: a column for each depth, in an order in which wires cross seldom."""
     columns: list[list[int]] = [[] for _ in range(1 + max(depth.values(), default=0))]
     for box, column in depth.items():
         columns[column].append(box)

@@ -108,7 +108,7 @@ class Writer:
         self.add(f"for (var i = t; i < {count}; i += {self.at.threads}) {{\n  {lines}\n}}")
 
     def for_each(self, count: int, body: str) -> None:
-        """body for i below count and v, the lane, and `own`, the cell; the lanes of one i stand together."""
+        """body for i below count and v, the lane, and `own`, the cell; the lanes of one i are consecutive."""
         lanes = self.at.lanes
         split = f"let i = j / {lanes};\n  let v = j % {lanes};" if lanes > 1 else "let i = j;"
         own = f"let own = group * {lanes} + v;" if lanes > 1 else "let own = group;"
@@ -139,7 +139,7 @@ fn gate(c: vec4<f32>, a: {self.type}, b: {self.type}) -> {self.type} {{ return c
         return sum(self.call.widths[1 : layer + 1])
 
     def column(self, part: int, count: int) -> str:
-        """The element of this thread in a part of `count`; the last one again where there are fewer."""
+        """The element of this thread in a part of `count`; the last one again if there are fewer."""
         own = f"t + {part * self.at.threads}" if part else "t"
         return own if (part + 1) * self.at.threads <= count else f"min({own}, {count - 1})"
 
@@ -160,7 +160,7 @@ fn gate(c: vec4<f32>, a: {self.type}, b: {self.type}) -> {self.type} {{ return c
             self.add(f"let q{name} = coefficients[{self.call.perception_gates + start} + g{name}];")
 
     def layers(self, values_of_last: bool = True) -> int:
-        """All layers; returns where the values of the last layer are. Inputs of gates stay in a<layer>_<part>
+        """All layers; returns the offset of the last layer's values. Inputs of gates stay in a<layer>_<part>
         and b<layer>_<part>."""
         source, goal = self.at.first, self.at.second
         count = len(self.call.widths) - 1
@@ -199,7 +199,7 @@ class GradientWriter(Writer):
         type_ = self.type
         total = {1: "x", 2: "x.x + x.y", 4: "dot(x, vec4<f32>(1.0))"}[self.at.lanes]
         fetch = f"return {'vec4<f32>()' if self.last else 'gradient[at]'};"
-        if self.loops:  # a workgroup's later cells add to what it has written
+        if self.loops:  # later cells of a workgroup add to the sums that it has written
             written = ", ".join(f"result[4 * at + {k}]" for k in range(4))
             fetch = f"if (again) {{ return vec4<f32>({written}); }}\n  {fetch}"
         return (

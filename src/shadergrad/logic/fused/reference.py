@@ -1,6 +1,6 @@
 """The cell of a logic automaton in NumPy. The cpu device runs it, and the tests compare the shaders with it.
 
-Gates stand along the first axis, cells along the last. Threads compute blocks of cells, whose layers stay in the caches; NumPy
+Gates are along the first axis, cells along the last. Threads compute blocks of cells, whose layers stay in the caches; NumPy
 releases the lock while it computes. Neither the blocks nor the order of their sums depend on the number of threads, so neither
 do the results.
 """
@@ -53,7 +53,7 @@ def gathered(da: np.ndarray, db: np.ndarray, a: np.ndarray, b: np.ndarray, n_in:
 
 def readers_of(a: np.ndarray, b: np.ndarray, n_in: int) -> list[tuple[np.ndarray | None, np.ndarray]]:
     """(inputs, positions) pairs, for the first gate that reads each input, the second, ...: a position is g for input a
-    of gate g, gates + g for input b; inputs None stands for all of them."""
+    of gate g, gates + g for input b; inputs None means all inputs."""
     read = np.concatenate([a, b])
     order = np.argsort(read, kind="stable")
     counts = np.bincount(read, minlength=n_in)
@@ -93,7 +93,7 @@ class NumpyLayer:
         return out
 
     def gradients(self, x: np.ndarray, g: np.ndarray, memory: Memory) -> tuple[np.ndarray, np.ndarray]:
-        """Of a and, after them, of b: (2 gates, ...); and the sums of g, ga, gb, gab over the cells: (4, gates, ...)."""
+        """The gradients of a, then of b: (2 gates, ...); and the sums of g, ga, gb, gab over the cells: (4, gates, ...)."""
         a, b = self.read(x, memory)
         _, c1, c2, c3 = self.c
         both = memory("both", (2 * self.gates, *g.shape[1:]))
@@ -179,7 +179,7 @@ class NumpyCell:
         return [slice(*pair) for pair in itertools.pairwise(edges)]
 
     def _each_block(self, compute: Callable[[slice, Memory], Any]) -> list[Any]:
-        """What compute gives for each block, in order."""
+        """The results of compute for each block, in order."""
         blocks, workers = self.blocks(), len(self._memory)
 
         def work(worker: int) -> list[Any]:

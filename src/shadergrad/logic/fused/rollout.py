@@ -57,7 +57,7 @@ class Rollout(CellCall):
         return self.states(state, coefficients, wires, mask)[-1]
 
     def states(self, state: Any, coefficients: Any, wires: Any, mask: Any) -> list[np.ndarray]:
-        """Of all steps, the first one's input too."""
+        """The initial state, and the state after each step."""
         cell = NumpyCell(self, coefficients, wires)
         states = [state]
         for step in range(self.steps):
@@ -144,7 +144,7 @@ class RolloutGradient(CellCall):
         return self._state(packed) if self.of_state else self._coefficients(packed)
 
     def _state(self, packed: sg.Tensor) -> sg.Tensor:
-        """Every cell's sum of the nine gradients of it."""
+        """For each cell the sum of its nine gradients, one from each patch."""
         grid = (self.batch, self.height, self.width)
         parts = packed[: self.cells * PATCH * self.channels].reshape(*grid, PATCH, self.channels)
         total: sg.Tensor | None = None
@@ -157,7 +157,7 @@ class RolloutGradient(CellCall):
         return total
 
     def _moved(self, x: sg.Tensor, axis: int, by: int) -> sg.Tensor:
-        """x moved along an axis: what leaves the grid comes in at the other edge, or is lost."""
+        """x moved along an axis: elements that leave the grid enter at the other edge, or are lost."""
         if by == 0:
             return x
         if self.periodic:

@@ -17,7 +17,7 @@ from .layers import GradientWriter, Writer
 
 
 class CellWriter(Writer):
-    """Writes what the kernels of a cell have beyond those of layers."""
+    """Writes the parts of a cell's kernels that plain layers lack."""
 
     call: CellCall
 
@@ -147,8 +147,8 @@ class CellStep(CellCall):
 class CellStepGradient(CellCall):
     """The gradient of CellStep, on a GPU, and the running sums for the coefficients.
 
-    Inputs: the step's state; the gradient: of its result (batch, height, width, channels) where `last`, else what this
-    call gave for the step after; coefficients; wires; readers (see cell.inverse_wires); where masked, mask.
+    Inputs: the step's state; the gradient: of its result (batch, height, width, channels) where `last`, else the
+    result of this call for the next step; coefficients; wires; readers (see cell.inverse_wires); where masked, mask.
     Result, flat: the gradients of all patches (cells, 9, channels), padded to a multiple of 4; then, of each workgroup,
     sums (slots, 4): for gate i of the perception and pair p slot i * pairs + p, then the gates of the update network.
     """
@@ -183,7 +183,7 @@ class CellStepGradient(CellCall):
 
 
 class CellGradientWriter(CellWriter, GradientWriter):
-    """Writes what the gradient kernel of a cell has beyond that."""
+    """Writes the additional parts of a cell's gradient kernel."""
 
     def upstream(self) -> None:
         """The gradient of the new state, at `first`."""

@@ -1,7 +1,7 @@
 """One layer of gates of any width as primitives: a kernel for its values, one for its input's gradient, one for its parameters'.
 
 A layer of tensor operations gathers both inputs of every gate, stores them, and sums over the batch in four kernels. Here a thread reads
-the inputs where they lie. network.py has all layers in one kernel, for networks that fit into workgroup memory; these are for the others.
+the inputs in place. network.py has all layers in one kernel, for networks that fit into workgroup memory; these are for the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIRES = ("wires", "order", "starts")
 
 
 def reader_lists(n_in: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Who reads each input: order (2 n_out), starts (n_in + 1), int32. Input i's readers are order[starts[i]:starts[i + 1]]: g for input a of
+    """The readers of each input: order (2 n_out), starts (n_in + 1), int32. Input i's readers are order[starts[i]:starts[i + 1]]: g for input a of
     gate g, n_out + g for input b."""
     read = np.concatenate([a, b])
     starts = np.concatenate([[0], np.cumsum(np.bincount(read, minlength=n_in))])
@@ -57,7 +57,7 @@ class WideCall(Operation):
             raise ShapeError(f"[{self.name}] x is {x}, the parameters {parameters}; the call is {self}.")
 
     def coefficients(self, parameters: np.ndarray) -> np.ndarray:
-        """(n_out, 4) of the parameters, in NumPy."""
+        """The coefficients (n_out, 4) of the parameters, in NumPy."""
         return _probabilities(parameters) @ gates.COEFFICIENTS.astype(parameters.dtype) if self.softmax else parameters
 
 
@@ -113,7 +113,7 @@ class WideInputGradient(WideCall):
         read = np.concatenate([g * (c1 + c3 * b), g * (c2 + c3 * a)], 1)[:, order]
         read = np.concatenate(
             [read, np.zeros_like(x[:, :1])], 1
-        )  # an index for reduceat of inputs at the end that nobody reads
+        )  # a valid index for reduceat, for inputs at the end that no gate reads
         found = np.add.reduceat(read, starts[:-1], 1)
         found[:, starts[1:] == starts[:-1]] = 0
         return found
@@ -169,7 +169,7 @@ class WideParameterGradient(WideCall):
             raise AutogradError(
                 "[LogicLayer] this gradient was computed under no_grad and has none. Hint: create_graph=True."
             )
-        of_g = self.of(WideLayer)(x, u, *wires)  # bilinear: u stands where the coefficients stood
+        of_g = self.of(WideLayer)(x, u, *wires)  # bilinear: u takes the place of the coefficients
         return of_g, self.of(WideInputGradient)(g, x, u, *wires), None, None, None, None
 
 
@@ -190,7 +190,7 @@ class WidePartialSums(WideCall):
 
 @dataclass(frozen=True)
 class WideLogitsGradient(Operation):
-    """Of sums (parts, n_out, 4) and logits (n_out, 16) the logits' gradient."""
+    """The gradient of the logits (n_out, 16) from sums (parts, n_out, 4)."""
 
     arguments = ("sums", "parameters")
 

@@ -1,4 +1,4 @@
-"""The WGSL of wide.py: bodies for layers of given sizes. In: sizes. Out: texts, and how many threads they want."""
+"""The WGSL of wide.py: bodies for layers of given sizes. In: sizes. Out: texts, and their numbers of workgroups."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ if (t < {n_in * blocks}) {{
 
 
 def parts_of(rows: int, n_out: int) -> int:
-    """Into how many parts the rows are divided, for sums over them: more if there are few gates."""
+    """The number of parts into which sums divide the rows: more if there are few gates."""
     groups = -(-n_out // GATES)
     return 1 if groups >= ENOUGH_GROUPS else max(1, min(-(-2 * ENOUGH_GROUPS // groups), rows // FEWEST_ROWS))
 
