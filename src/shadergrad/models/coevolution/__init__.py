@@ -1,10 +1,10 @@
 """Contacts between two proteins, learned from the sequences of both.
 
-vocabulary.py, families.py, alignments.py: from files to families. headers.py, gene_loci.py, pairing.py: two alignments to pairs. batches.py: from families to tokens. model.py, losses.py,
-training.py: the transformer, its two phases and their training. family_logits.py: a family's map. synthetic.py: families with
-known contacts. dca.py, positive_inverse.py, similarity.py: the classical baselines, on a device. metrics.py: measures of a map.
-calibration.py: probabilities of scores. within.py: contacts within a chain. numbering.py, structure_files.py: residue numbers, scripts for
-viewers, a structure's contacts.
+vocabulary.py, families.py, alignments.py: from files to families. headers.py, gene_loci.py, pairing.py: two alignments to pairs. batches.py: from
+families to tokens. model.py, losses.py, training.py: the transformer, its two phases and their training. family_logits.py: a family's map.
+synthetic.py: families with known contacts. dca.py, positive_inverse.py, similarity.py: the classical baselines, on a device. metrics.py:
+measures of a map. calibration.py: probabilities of scores. intra_protein.py: contacts within a chain. numbering.py, structure_files.py: residue
+numbers, scripts for viewers, a structure's contacts.
 """
 
 from . import dca

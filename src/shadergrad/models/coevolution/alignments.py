@@ -1,6 +1,6 @@
 """Files of sequences. In: FASTA, A3M or Stockholm, also gzipped. Out: families of pairs; errors name the file and the line.
 
-The file's extension tells the format: .fasta .fa .faa .fas .afa, .a3m, .sto .stk .stockholm, each also with .gz. Pairs come in
+The file's extension determines the format: .fasta .fa .faa .fas .afa, .a3m, .sto .stk .stockholm, each also with .gz. Pairs come in
 two files, row by row, or in one: with a separator in every sequence (`MKV:GHL`), in an A3M after the line `#length_a,length_b`,
 or with a given length of the first chain.
 """
@@ -143,9 +143,7 @@ def _stockholm(path: Path, lines: list[str]) -> list[Record]:
         raise DataError(f"{path}, line 1: a Stockholm file begins with '# STOCKHOLM 1.0'.")
     texts: dict[str, list[str]] = {}
     begins: dict[str, int] = {}
-    said: dict[
-        str, dict[str, str]
-    ] = {}  # what #=GS lines say of a sequence: jackhmmer keeps the header of a FASTA there
+    said: dict[str, dict[str, str]] = {}  # the #=GS lines of each sequence: jackhmmer keeps the header of a FASTA there
     for number, line in enumerate(lines[1:], 2):
         if line.startswith("//"):
             break
@@ -167,7 +165,7 @@ def _stockholm(path: Path, lines: list[str]) -> list[Record]:
 
 
 def _said(name: str, said: dict[str, dict[str, str]]) -> str:
-    """A header of a sequence's name and what its #=GS lines say: the description (DE), else the organism and its taxon (OS, OX)."""
+    """A header from a sequence's name and its #=GS lines: the description (DE), and the organism and its taxon (OS, OX) if that lacks them."""
     kinds = said.get(name, {})
     parts = [name, kinds.get("DE", "")]
     parts += [f"{key}={kinds[key]}" for key in ("OS", "OX") if key in kinds and f"{key}=" not in parts[1]]

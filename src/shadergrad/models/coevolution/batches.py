@@ -1,7 +1,7 @@
 """Batches of pairs. In: families. Out: tokens of few different shapes, masked for phase 1, with contacts for phase 2.
 
 A step is compiled for each shape, so families share a few buckets. A bucket pads both chains to the longest of its families.
-PAD may stand between the chains, `CLS a PAD SEP b SEP PAD`, so that a has the same columns in every row.
+PAD may occur between the chains, `CLS a PAD SEP b SEP PAD`, so that a has the same columns in every row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MASKED, RANDOM, KEPT = 0.15, 0.1, 0.1  # of the residues; of those masked (Devli
 
 
 def pair_tokens(a: np.ndarray, b: np.ndarray, length_a: int | None = None, length_b: int | None = None) -> np.ndarray:
-    """`CLS a SEP b SEP`, int32 (n, length_a + length_b + 3), of a (n, at most length_a) and b; PAD behind each.
+    """`CLS a SEP b SEP`, int32 (n, length_a + length_b + 3), of a (n, at most length_a) and b; PAD after each.
 
     Raises FamilyError if a chain is longer than its length.
 
@@ -70,7 +70,7 @@ def buckets(families: Sequence[Family], most: int = 4) -> list[Bucket]:
 
 
 def _saved(shapes: np.ndarray) -> np.ndarray:
-    """Tokens of padding that a cut saves, behind the first, the second ... of the families with shapes (n, 2)."""
+    """Tokens of padding that a cut saves, after the first, the second ... of the families with shapes (n, 2)."""
     n, before = len(shapes), np.arange(1, len(shapes))
     first = np.maximum.accumulate(shapes)[:-1].sum(1)
     rest = np.maximum.accumulate(shapes[::-1])[::-1][1:].sum(1)

@@ -1,7 +1,7 @@
 """Calibration: the measured probability that a score is a contact. In: a predictor, and families with known contacts that it has not seen.
 Out: probabilities.
 
-The logits of a family grow with its depth, because those of its members add up, so the meaning of a logit depends on Neff. Scores are
+The logits of a family grow with its depth, because the logits of its members add up. So the meaning of a logit depends on Neff. Scores are
 therefore standardized: their distance from the median of their map, in units of its spread. At each of a few depths a curve maps them to
 log-odds, relative to the prior log-odds of a pair of columns in chains of that length: a line (Platt, 1999) with a bend at the median, below
 which scores are less informative. Between depths its coefficients are interpolated over the root of Neff, with which the height of contacts
@@ -25,8 +25,8 @@ from .metrics import bootstrap_interval, precision_at
 DEPTHS = (8, 32, 100, 300)
 FEWEST = 2  # families at a depth
 BINS = 10
-RIDGE = np.array([1e-3, 1.0, 1e-3])  # of the fit: a bend takes evidence
-LEAST = 1e-12  # probabilities whose logarithm is taken
+RIDGE = np.array([1e-3, 1.0, 1e-3])  # of slope, bend and shift: only much evidence gives a bend
+LEAST = 1e-12  # the smallest probability whose logarithm is taken
 
 Predict = Callable[[Family], np.ndarray]
 Reliability = list[tuple[float, float, int]]
@@ -38,8 +38,8 @@ class Calibration:
 
     neff: mean effective depths. slope, bend, shift: the log-odds of a score z spreads above the median are slope z + bend log(1 + exp(z)) +
     shift. precision, low, high: the mean share of contacts among the best L pairs of
-    columns, and its 95 % interval over families. contacts: those of a family as a share of the shorter chain. families: how many were
-    measured. source: what they are. error: the mean distance of probability and observed share in families outside the fit.
+    columns, and its 95 % interval over families. contacts: the number of a family's contacts as a share of the shorter chain. families: how
+    many were measured. source: their description. error: the mean distance of probability and observed share in families outside the fit.
 
     >>> two = [1.0, 1.0]
     >>> found = sg.models.coevolution.Calibration([10.0, 1000.0], two, [0.0, 0.0], [0.0, 0.0], [0.2, 0.9], two, two, 1.0, 8, "x", 0.01)
@@ -63,7 +63,7 @@ class Calibration:
     checkpoint: str = ""
 
     def probabilities(self, logits: np.ndarray, neff: float) -> np.ndarray:
-        """Of a contact, (length_a, length_b), for the logits of a family with that Neff; NaN stays."""
+        """The probabilities of contacts, (length_a, length_b), for the logits of a family with that Neff; NaN stays NaN."""
         place, known = np.sqrt(neff), np.sqrt(self.neff)
         curve = [np.interp(place, known, values) for values in (self.slope, self.bend, self.shift)]
         scored = np.isfinite(logits)
@@ -81,13 +81,13 @@ class Calibration:
         return next((n for n, p in zip(self.neff, self.precision, strict=True) if p >= precision), None)
 
     def save(self, path: str | Path) -> None:
-        """As JSON. Raises DataError if it cannot be written."""
+        """Write it as JSON. Raises DataError if it cannot be written."""
         with replacing(path, DataError) as file:
             file.write((json.dumps(asdict(self), indent=1) + "\n").encode())
 
     @classmethod
     def read(cls, path: str | Path) -> Calibration:
-        """Raises DataError for a file that is no calibration."""
+        """Read a saved one. Raises DataError for a file that is no calibration."""
         try:
             found = cls(**json.loads(Path(path).read_bytes()))
             columns = [
@@ -114,7 +114,7 @@ def prior_odds(shape: tuple[int, ...], contacts: float) -> float:
 
 
 def standardized(scores: np.ndarray) -> np.ndarray:
-    """How many spreads each score of a map lies above the median. A spread holds a third of the scores on either side; NaN stays.
+    """The distance of each score of a map from the median, in spreads. A spread holds a third of the scores on either side; NaN stays.
 
     >>> from shadergrad.models.coevolution.calibration import standardized
     >>> standardized(np.arange(101.0))[[50, 84]].round(2)
@@ -231,9 +231,9 @@ def _features(scores: np.ndarray) -> np.ndarray:
 
 
 def _curve(scores: np.ndarray, truth: np.ndarray, odds: np.ndarray) -> tuple[float, float, float]:
-    """Slope, bend and shift of the most likely log-odds, which do not fall, by Newton's method."""
+    """Slope, bend and shift of the most likely log-odds that do not fall with the score, by Newton's method."""
     inputs = _features(scores)
-    best, least = np.zeros(3), np.inf  # a predictor that is worse than none says nothing: the prior remains
+    best, least = np.zeros(3), np.inf  # for a predictor worse than none the prior remains
     for used in ([0, 1, 2], [1, 2], [0, 2]):
         theta = np.zeros(3)
         theta[used] = _fitted(inputs[:, used], truth, odds, RIDGE[used])
@@ -251,7 +251,7 @@ def _fitted(inputs: np.ndarray, truth: np.ndarray, odds: np.ndarray, ridge: np.n
         rise = inputs.T @ (p - truth) + ridge * theta
         curvature = (inputs * (p * (1 - p))[:, None]).T @ inputs + np.diag(ridge)
         move = np.linalg.solve(curvature, rise)
-        theta -= move * min(1.0, 2.0 / max(np.abs(move).max(), LEAST))  # steps that stay where the curvature is known
+        theta -= move * min(1.0, 2.0 / max(np.abs(move).max(), LEAST))  # no farther than the curvature holds
         if np.abs(move).max() < 1e-9:
             break
     return theta

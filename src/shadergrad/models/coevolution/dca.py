@@ -50,7 +50,7 @@ class Maps:
 
     @classmethod
     def of(cls, norms: np.ndarray, length_a: int) -> Maps:
-        """The maps of norms (L, L) of couplings, each average-product corrected by itself."""
+        """The maps from norms (L, L) of couplings, with a separate average-product correction of each."""
         norms = norms.astype(np.float64)
         inner = [apc_within(norms[part, part]) for part in (slice(None, length_a), slice(length_a, None))]
         return cls(apc(norms[:length_a, length_a:]), *inner)
@@ -69,7 +69,7 @@ def apc(scores: np.ndarray) -> np.ndarray:
 
 
 def apc_within(scores: np.ndarray) -> np.ndarray:
-    """The same of a symmetric map (n, n), whose diagonal does not count and becomes NaN."""
+    """The same for a symmetric map (n, n), whose diagonal does not count and becomes NaN."""
     length = len(scores)
     found = np.where(np.eye(length, dtype=bool), 0.0, scores)
     rows = found.sum(1) / max(length - 1, 1)
@@ -80,7 +80,7 @@ def apc_within(scores: np.ndarray) -> np.ndarray:
 
 
 def _one_hot(rows: np.ndarray) -> np.ndarray:
-    """Tokens (n, length) as float64 (n, length * 21), what is no amino acid in state 20."""
+    """Tokens (n, length) as float64 (n, length * 21); all but amino acids are state 20."""
     return np.eye(STATES)[np.minimum(rows, STATES - 1)].reshape(len(rows), -1)
 
 
@@ -272,7 +272,7 @@ class _Fit:
             j = (j.reshape(length, STATES, length, STATES) * others).reshape(size, size)
             logits = (hot @ j + self.fields).reshape(-1, length, STATES)
             likelihood = (logits.log_softmax(2) * hot.reshape(-1, length, STATES)).sum((1, 2))
-            squares = j.square().sum() * 0.25 + self.fields.square().sum()  # each pair stands twice in j
+            squares = j.square().sum() * 0.25 + self.fields.square().sum()  # j has each pair twice
             loss = -(likelihood * share).sum() + penalty * squares
             loss.backward()
             self.optimizer.step()

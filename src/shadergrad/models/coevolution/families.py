@@ -92,7 +92,7 @@ def sequence_weights(rows: np.ndarray, identity: float = 0.8, device: str | None
     array([0.5, 0.5, 1. ])
     """
     if device is not None:
-        from .similarity import similar_counts  # tensors, which reading files does without
+        from .similarity import similar_counts  # late: it needs tensors, reading files does not
 
         return 1.0 / np.maximum(similar_counts(rows, identity, device), 1)
     weights = np.empty(len(rows))
@@ -105,7 +105,7 @@ def sequence_weights(rows: np.ndarray, identity: float = 0.8, device: str | None
 
 
 def effective_depth(family: Family, identity: float = 0.8, device: str | None = None) -> tuple[float, float]:
-    """(Neff, Neff / L): the sum of the weights, and over the columns of both chains. device: see sequence_weights.
+    """(Neff, Neff / L): the sum of the weights, and that sum per column of both chains. device: see sequence_weights.
 
     >>> rows = np.zeros((4, 3), np.uint8)
     >>> sg.models.coevolution.effective_depth(sg.models.coevolution.Family("equal rows", rows, rows))

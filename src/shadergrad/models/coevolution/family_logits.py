@@ -19,9 +19,9 @@ from .families import Family, FamilyError, sequence_weights
 from .model import ContactPredictor
 from .vocabulary import PAD
 
-BACKGROUND_PASSES = 2000  # mismatched pairs that a background is the mean of, where there are so many
+BACKGROUND_PASSES = 2000  # mismatched pairs that a background averages, at most
 BACKGROUND_DEPTH = 40.0  # effective members at which the background counts half
-FEW = 2e8  # comparisons of residues, which the host makes in a second
+FEW = 2e8  # comparisons of residues: a second's work for the host
 
 
 def is_small(family: Family) -> bool:

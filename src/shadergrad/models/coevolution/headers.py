@@ -37,7 +37,7 @@ class Locus:
     strand: int = 0
 
     def gap(self, other: Locus) -> int:
-        """The bases between both genes, 0 where they overlap; they must lie on one contig."""
+        """The number of bases between both genes, 0 if they overlap. They must be on one contig."""
         return max(0, max(self.start, other.start) - min(self.end, other.end) - 1)
 
 
@@ -103,7 +103,7 @@ def _organism(text: str) -> str:
     if not text.endswith("]") or re.search(r"\[[A-Za-z_]+=[^\]]*\]$", text):
         return ""
     depth = 0
-    for k in range(len(text) - 1, -1, -1):  # [[Clostridium] symbiosum] holds brackets
+    for k in range(len(text) - 1, -1, -1):  # names may contain brackets: [[Clostridium] symbiosum]
         depth += (text[k] == "]") - (text[k] == "[")
         if not depth:
             return text[k + 1 : -1]

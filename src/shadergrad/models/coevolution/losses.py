@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import shadergrad as sg
 import shadergrad.nn.functional as F
 
-IGNORED = -100  # a token that is not asked for
-UNKNOWN = -1.0  # a pair of columns of which nobody knows whether it is a contact
+IGNORED = -100  # the label of a token without loss
+UNKNOWN = -1.0  # the label of a pair of columns that may be a contact or not
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 In: tokens (n, t) of pairs, `CLS a SEP b SEP`. Out: logits of masked residues, or of contacts between a and b. An encoder
 (Vaswani et al., 2017) with the norm before each part (Xiong et al., 2020), trained by masking (Devlin et al., 2019); contacts
 from representations and attention maps, after Rao et al., 2021 ("Transformer protein language models are unsupervised structure
-learners"). PAD may stand anywhere: no token attends to it and it has no position, so a row with gaps gives the same output as
+learners"). PAD may occur anywhere: no token attends to it and it has no position, so a row with gaps gives the same output as
 its sequence without them.
 """
 
@@ -153,7 +153,7 @@ class ContactPredictor(nn.Module):
     def __init__(self, transformer: CoevolutionTransformer, width: int = HEAD_WIDTH) -> None:
         super().__init__()
         self.transformer = transformer
-        self.pair = nn.Linear(transformer.d_model, width)  # their products are what two residues say together
+        self.pair = nn.Linear(transformer.d_model, width)  # its products are the joint features of two residues
         self.single = nn.Linear(transformer.d_model, width)
         self.maps = nn.Linear(transformer.n_layers * transformer.n_heads, width, bias=False)
         self.activation = nn.GELU()

@@ -1,8 +1,8 @@
-"""Which sequence of one protein belongs to which of another. In: two alignments. Out: their pairs, and what was lost and why.
+"""Pairs the sequences of two proteins. In: two alignments. Out: their pairs, and the sequences without a partner, each with a reason.
 
-by="species": the species that both files name. "reciprocal": the same, and of each sequence the best hit back is the query. "operon":
-neighbours on a contig. "order": row by row. The first row of each file is the query; both queries are the first pair, and columns in which the query has a gap are left out. Many-to-many
-is resolved as the field does: the sequence most identical to the query is the species' one; or all, by their rank.
+by="species": the species that both files name. "reciprocal": the same, and the best hit of each sequence in the query's species is the query.
+"operon": neighbours on a contig. "order": row by row. The first row of each file is the query; both queries are the first pair. Columns in which
+the query has a gap are left out. If a species has several sequences, only the one most identical to the query is paired, or all are, by rank.
 Sources: Ovchinnikov and others, "Robust and accurate prediction of residue-residue interactions across protein interfaces using
 evolutionary information" (2014); Hopf and others (2014) for distances on the genome; Evans and others, "AlphaFold-Multimer" (2021) for ranks.
 """
@@ -50,7 +50,7 @@ class Lost:
 class Pairing:
     """family: the pairs, the queries first. pairs: their rows in both files; names: their records. keys: the species or the contig.
 
-    lost: every sequence without a partner. level: what species were compared by.
+    lost: every sequence without a partner. level: the level on which species were compared.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.fasta").write_text(">a1 OX=1\\nMKV\\n>a2 OX=2\\nMRV\\n")
@@ -79,7 +79,7 @@ class _Side:
     headers: list[Header]
     tokens: np.ndarray
     identity: np.ndarray
-    reasons: dict[int, tuple[str, str]]  # of rows that are lost: key and reason
+    reasons: dict[int, tuple[str, str]]  # the key and the reason of each lost row
 
     def lose(self, rows: Sequence[int], key: str, reason: str) -> None:
         for row in rows:
@@ -101,9 +101,9 @@ def pair_alignments(
 
     by: see above. many: "best", one pair a species, of the sequences most identical to the queries; "rank", the best with the best, the
     second with the second, and so on. loci: the genes' places for "operon" (see read_loci), beside those in headers; distance: the most
-    bases between two genes; any_strand: whether they may lie on different strands.
+    bases between two genes; any_strand: whether they may be on different strands.
     Raises DataError that names file, line and sequence for rows that are not aligned, for files of different lengths by order, and
-    where nothing pairs.
+    if there is no pair.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.fasta").write_text(">a1 OX=1\\nMKV\\n>a2 OX=2\\nMRV\\n>a3 OX=2\\nRRR\\n")
@@ -256,7 +256,7 @@ def _ranked(side: _Side, rows: Sequence[int]) -> list[int]:
 
 
 def _keep_reciprocal(side: _Side, groups: dict[str, list[int]], level: str) -> None:
-    """Leaves the rows whose best hit among the sequences of the query's species is the query."""
+    """Keep the rows whose best hit among the sequences of the query's species is the query."""
     own = side.headers[0].species.get(level, "")
     paralogues = groups.get(own, [])
     for key, rows in list(groups.items()):
@@ -317,7 +317,7 @@ def _by_operon(
 def _neighbours(
     places: list[list[Locus]], contigs: dict[str, list[tuple[int, Locus]]], distance: int, any_strand: bool
 ) -> tuple[list[tuple[int, int, int, str]], set[int]]:
-    """(gap, row of a, row of b, contig) of all that are close, and the rows of a that have only distant partners."""
+    """(gap, row of a, row of b, contig) of all close pairs, and the rows of a that have only distant partners."""
     close, far = [], set()
     for i, own in enumerate(places):
         for locus in own:
@@ -336,7 +336,7 @@ def _places(header: Header, loci: Mapping[str, Sequence[Locus]]) -> list[Locus]:
 
 
 def _genome(one: Header, other: Header, contig: str) -> str:
-    """The species where both headers say the same, else the contig."""
+    """The species if both headers state the same one, else the contig."""
     same: Callable[[str], bool] = lambda level: one.species.get(level, "") == other.species.get(level, "-")  # noqa: E731
     level = next((level for level in ("taxon", "organism", "code") if same(level)), None)
     return one.species[level] if level else contig

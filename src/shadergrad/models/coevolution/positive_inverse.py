@@ -1,7 +1,7 @@
 """The inverse of a large positive definite matrix on a device, by products. In: a tensor (n, n). Out: its inverse.
 
 The inverse of [[A, B], [B', D]] follows from those of A and of the Schur complement S = D - B' A^-1 B, both positive definite and half as
-large. Halving goes on down to blocks that the host inverts in float64; what remains are four products a level, 4/3 n^3 multiplications
+large. Halving continues down to blocks that the host inverts in float64. The rest is four products a level, 4/3 n^3 multiplications
 and additions each in all. No pivots are needed (Higham, "Accuracy and Stability of Numerical Algorithms", chapter 14).
 """
 

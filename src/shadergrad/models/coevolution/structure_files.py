@@ -60,7 +60,7 @@ def write_chimerax(path: str | Path, pairs: list[tuple[int, int, float]], chains
 def numbered_pairs(
     scores: np.ndarray, probabilities: np.ndarray, numbers: Numbers, top: int
 ) -> list[tuple[int, int, float]]:
-    """The `top` best pairs as residue numbers and probabilities; those of which the query lacks a residue left out.
+    """The `top` best pairs as residue numbers and probabilities, without columns in which the query lacks a residue.
 
     >>> scores = np.array([[1.0, 2.0]])
     >>> sg.models.coevolution.numbered_pairs(scores, scores / 4, (np.array([24]), np.array([7, 8])), top=1)
@@ -158,7 +158,7 @@ def _places(model: Any, chain: str, path: str | Path, family: Family, side: int,
 
 
 def _fitting(residues: dict[int, tuple[str, list[float]]], letters: str, numbers: np.ndarray, first: int) -> str:
-    """The first number with which most residues of the query are those of the chain, if most are."""
+    """The end of an error text: the first number with which most residues of the query equal the chain's, if there is one."""
     own = [(int(n), letter) for n, letter in zip(numbers, letters, strict=True) if n != NONE]
     shifts = Counter(there - n for n, letter in own for there, (name, _) in residues.items() if name == letter)
     if not shifts:

@@ -16,7 +16,7 @@ from .families import Family
 from .vocabulary import AMINO_ACIDS
 
 STATES = len(AMINO_ACIDS)
-HELIX = (3, 4)  # how far apart residues of a chain are that touch
+HELIX = (3, 4)  # distances along the chain of residues that touch
 MOST_PARTNERS = 3  # of a residue in the other chain
 BURN_IN = 20  # sweeps
 TINY = np.float32(1e-30)  # an exponential in float32 may be 0
@@ -97,7 +97,7 @@ class Sampler:
         length_a, length_b = contacts.shape
         self.rng, self.length = rng, length_a + length_b
         self.fields = (physics.fields * rng.standard_normal((self.length, STATES))).astype(np.float32)
-        # a row of zeros for the partner that is not there
+        # the last row, zeros, is for a missing partner
         self.potential = np.zeros((STATES + 1, STATES), np.float32)
         self.potential[:STATES] = physics.potential()
         touching = np.zeros((self.length, self.length), bool)
@@ -109,7 +109,7 @@ class Sampler:
         self._groups = [self._group(sites, touching | touching.T) for sites in _colours(touching | touching.T)]
 
     def _group(self, sites: np.ndarray, touching: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sites of a colour, and the partners of each, the number of sites standing for none."""
+        """Sites of a colour, and the partners of each; the number of sites means none."""
         partners = np.full((len(sites), max(int(touching[sites].sum(1).max()), 1)), self.length)
         for row, site in enumerate(sites):
             found = np.flatnonzero(touching[site])
@@ -135,7 +135,7 @@ class Sampler:
 
     def _start(self, depth: int) -> np.ndarray:
         rows = self.rng.integers(0, STATES, (depth, self.length + 1))
-        rows[:, -1] = STATES  # the residue that is not there
+        rows[:, -1] = STATES  # the missing partner's state
         return rows
 
     def sweep(self, rows: np.ndarray, share: float) -> None:

@@ -84,16 +84,16 @@ class Sampler:
             self.model.train(training)
 
     def _generate(self, given: np.ndarray, count: int) -> np.ndarray:
-        """Nothing is read before the end: a token that was drawn is on the device where the next step wants it."""
+        """The host reads nothing before the end: a drawn token stays on the device for the next step."""
         before = given.shape[1] - 1  # the last one is taken by the step that draws
         for start in range(0, before, CHUNK):
             piece = given[:, start : min(start + CHUNK, before)]
-            padded = np.pad(piece, ((0, 0), (0, CHUNK - piece.shape[1])))  # what is beyond is written over later
+            padded = np.pad(piece, ((0, 0), (0, CHUNK - piece.shape[1])))  # later writes replace the padding
             self._advance(self._on_device(padded), self._at(start))
         token = self._on_device(given[:, -1:])
         for k in range(count):
             token = self._next(token, self._at(before + k))
-        drawn = self._drawn.numpy()  # whole: a slice of every length would be a program of its own
+        drawn = self._drawn.numpy()  # whole: a slice of each length would be a program of its own
         return np.concatenate([given, drawn[:, given.shape[1] : given.shape[1] + count]], axis=1)
 
     def _on_device(self, tokens: np.ndarray) -> Tensor:
@@ -105,11 +105,11 @@ class Sampler:
     # -- what is compiled
 
     def _write(self, tokens: Tensor, start: Tensor) -> Tensor:
-        """Keys and values of tokens (batch, n) from `start` on into the caches; what the last block gives."""
+        """Write keys and values of tokens (batch, n) from `start` on to the caches; returns the last block's output."""
         model, n = self.model, tokens.shape[1]
         places = sg.arange(self.length, device=self.device)
         own = start + sg.arange(n, device=self.device)
-        seen = places <= own.unsqueeze(1)  # (n, length): not what follows, nor what no one has written
+        seen = places <= own.unsqueeze(1)  # (n, length): neither later tokens nor unwritten entries
         offset = places - start
         inside = ((offset >= 0) & (offset < n)).reshape(-1, 1)
         source = offset.clamp(0, n - 1)

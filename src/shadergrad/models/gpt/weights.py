@@ -58,7 +58,7 @@ def read_model(path: str | Path, n_head: int | None = None) -> GPT:
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """What config.json beside the file says."""
+    """The contents of config.json beside the file, if it exists."""
     file = path.with_name("config.json")
     try:
         found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
