@@ -1,8 +1,8 @@
-"""What carries a value between processes within a program: the exchanges of graphs (primitives/exchange.py), over an engine.
+"""Channels exchange values between processes within a program, for the exchanges of graphs (primitives/exchange.py), over an engine.
 
-In: host arrays, or what devices of one host add (one_host.py). Out: their sum, their mean or the root's. The terms of a mean come divided by the number of processes, which costs a
-kernel nothing and a host a pass over memory. What travels may be compressed to 16 bits: halves, or bfloat16, the upper half of a
-float32. With error feedback what rounding loses is added to the next value of the same number.
+In: host arrays, or values that devices of one host add themselves (one_host.py). Out: their sum, their mean or the root's value. The terms of a mean
+come divided by the number of processes: in a kernel the division costs nothing, on the host a pass over memory. Values may be sent in 16 bits: as
+float16, or as bfloat16, the upper half of a float32. With error feedback the rounding error of a value is added to the next value of the same number.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Compression = Literal["", "float16", "bfloat16"]
 
 
 class Channel:
-    """See the module. keeps_error: whether error is fed back. root: whose value it is, of the kind "root". on_devices: whether devices may add
-    values themselves, of which each number is under way once."""
+    """See the module. keeps_error: whether rounding errors are fed back. root: the process whose value all get, for the kind "root". on_devices:
+    whether devices may add values themselves; then each number is in flight at most once."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class Channel:
     ) -> None:
         self.engine, self.kind, self.compression = engine, kind, compression
         self.root = root
-        self.divisor = 0  # by which the terms of a mean are divided here; 0: they come divided
+        self.divisor = 0  # the terms of a mean are divided by it here; 0: they come divided
         self._errors: dict[Hashable, np.ndarray] | None = {} if keeps_error else None
         self._routes = Routes(engine) if on_devices else None
 
     def route(self, node: Node, given: Storage, send_all: Callable[[], None]) -> Route | None:
-        """How the devices add the values of an exchange, where they do: nothing of these is divided or rounded here."""
+        """The route on which devices add the values of an exchange themselves, else None. These values are not divided or rounded here."""
         if self._routes is None or self.divisor or (self.compression and not self.casts):
             return None
         return self._routes.of(node, given, send_all)
@@ -55,7 +55,7 @@ class Channel:
             self._routes.forget()
 
     def start(self, array: np.ndarray, number: Hashable) -> Any:
-        """Begin: what it gives is for finish. number: of the value, as its error is kept. The array is written to, where that can be done."""
+        """Begin an exchange; returns the argument of finish. number: the key of the value's error. A writeable array may be overwritten."""
         if not (array.flags.c_contiguous and array.flags.writeable):
             array = np.array(array, order="C")
         if self.kind == "root":
@@ -84,26 +84,26 @@ class Channel:
         return started[0].is_completed()
 
     def finish(self, started: Any) -> np.ndarray:
-        """The value of all processes. Raises DistBackendError where another has ended."""
+        """The value of all processes. Raises DistBackendError if another process has ended."""
         pending, array, dtype = started
         pending.wait()
         return from_bfloat16(array) if array.dtype == np.uint16 != dtype else array.astype(dtype, copy=False)
 
     @property
     def casts(self) -> bool:
-        """Whether values may come as halves: nothing is kept of what rounding loses."""
+        """Whether values may come as float16: no rounding error is kept."""
         return self.compression == "float16" and self._errors is None
 
     def backward(self) -> Channel:
-        """The channel of gradients: of a sum itself."""
+        """The channel of the gradient: for a sum the same channel."""
         assert self.kind == "sum"
         return self
 
 
 class Levels(Channel):
-    """Sums of rows of ROW numbers: a scale, and whole numbers from -MOST to MOST, which travel as int8. The sum has 0 in each scale's place."""
+    """Sums of rows of ROW numbers: a scale, and integers from -MOST to MOST, sent as int8. The sum has 0 in place of each scale."""
 
-    ROW = 1024  # divides the parts in which values travel
+    ROW = 1024  # divides the sizes of the parts in which values are sent
     MOST = 127
 
     def __init__(self, engine: Engine) -> None:
@@ -113,7 +113,7 @@ class Levels(Channel):
         rows = array.reshape(-1, self.ROW)
         own = np.empty((len(rows), self.ROW + 3), np.uint8)
         own[:, :4] = np.ascontiguousarray(rows[:, :1]).view(np.uint8)
-        with np.errstate(invalid="ignore"):  # of a scale that is no number
+        with np.errstate(invalid="ignore"):  # rows with a scale of NaN
             own[:, 4:] = rows[:, 1:].astype(np.int8).view(np.uint8)
         everyone = np.empty((self.engine.size, *own.shape), np.uint8)
         return self.engine.all_gather(own, everyone), (own, everyone), array.dtype
@@ -132,7 +132,8 @@ _sums: weakref.WeakKeyDictionary[ProcessGroup, Channel] = weakref.WeakKeyDiction
 
 
 def sum_channel(group: Any) -> Channel:
-    """The channel of sums over a group; its operations mix with none that the program makes. All processes ask first at the same place."""
+    """The channel of sums over a group. Its engine is separate from the program's operations. All processes must request it first at the same
+    point of the program."""
     found = chosen(group, "SyncBatchNorm")
     if found not in _sums:
         own = found.engine.subgroup(range(found.engine.size), None)
@@ -142,7 +143,7 @@ def sum_channel(group: Any) -> Channel:
 
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:
-    """The upper halves of float32, rounded to the nearest, to even ones where two are as near, as uint16."""
+    """The upper halves of float32 as uint16, rounded to the nearest, ties to even."""
     bits = np.ascontiguousarray(array).view(np.uint32)
     rounded = ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
     return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)

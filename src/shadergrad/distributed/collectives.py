@@ -1,8 +1,8 @@
 """Operations of all processes of a group, on tensors of any device.
 
-In: tensors. Out: the tensors, with new values, and None; with async_op=True a Work, after whose wait() they have them. Values travel
-from host memory to host memory: those of a GPU are read first and written afterwards. All processes say which operation they mean, of which dtype,
-shape and op: DistError is raised in all of them where they differ.
+In: tensors. Out: the tensors, with new values, and None; with async_op=True a Work, after whose wait() they have them. Values are sent
+from host memory to host memory: those of a GPU are read first and written afterwards. All processes compare operation, dtype, shape and op
+(headers.py): if they differ, all processes raise DistError.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ WIDER = {
     "uint16": np.int32,
     "uint32": np.int64,
     "bool": np.uint8,
-}  # dtypes in which others are reduced
+}  # dtypes that are reduced as another dtype
 
 
 def array_of(tensor: Any, what: str) -> np.ndarray:
-    """The values of a tensor, as a fresh array in C order. Raises DTypeError for what is no tensor, CompileError in a capture."""
+    """The values of a tensor, as a fresh array in C order. Raises DTypeError for anything but a tensor, CompileError in a capture."""
     if not isinstance(tensor, Tensor):
         raise DTypeError(
             f"[distributed.{what}] takes tensors, not {type(tensor).__name__}. Hint: sg.tensor(...); objects travel by all_gather_object and "
@@ -53,7 +53,7 @@ def put(tensor: Tensor, array: np.ndarray) -> Tensor:
 def _give(
     words: str, group: ProcessGroup, begin: Callable[[], Pending], finish: Callable[[], Any], async_op: bool
 ) -> Work | None:
-    """Begin an operation whose words all processes give alike: they are compared first, or, of an operation that is not waited for here, beside it."""
+    """Begin an operation. `words`, the header of the call, must be equal in all processes: it is compared first, or, with async_op, meanwhile."""
     compared = started(words, group)
     if async_op:
         return Work(Behind(compared, begin()), finish)
@@ -95,7 +95,7 @@ class Reduced:
         self.op = ReduceOp.SUM if self._averages else op
 
     def result(self, array: np.ndarray, size: int) -> np.ndarray:
-        """What a reduced array of that dtype means."""
+        """The result in the tensor's dtype; an average is divided here."""
         if self._averages:
             array = array / np.asarray(size, array.dtype)
         return array.view(self._dtype) if self._dtype.kind == "c" else array.astype(self._dtype, copy=False)
@@ -104,8 +104,8 @@ class Reduced:
 def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
     """Put the reduction of all processes' tensors into each of them.
 
-    op: of ReduceOp; AVG is there, too. Raises NoGroupError in a process outside the group, DTypeError for a dtype that op is not for,
-    DistBackendError where another process has ended.
+    op: of ReduceOp, also AVG. Raises NoGroupError in a process outside the group, DTypeError for a dtype that op does not support,
+    DistBackendError if another process has ended.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> x = sg.tensor([1.0, 2.0])
@@ -135,7 +135,7 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """As all_reduce, into the tensor of process dst alone; those of others stay.
+    """As all_reduce, into the tensor of process dst alone; the tensors of the others stay as they are.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> sg.distributed.reduce(sg.ones(2), dst=0)
@@ -178,13 +178,13 @@ def broadcast(
 
 
 def raw(array: np.ndarray) -> np.ndarray:
-    """The bytes of an array, which travel without being looked at."""
+    """The bytes of an array, sent without interpretation."""
     return array.reshape(-1).view(np.uint8)
 
 
 def all_gather(tensor_list: Sequence[Any], tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
-    """Put the tensor of process k into number k of tensor_list, in every process. Raises ShapeError where these are not as many
-    as processes, or of another shape.
+    """Put the tensor of process k into number k of tensor_list, in every process. Raises ShapeError if there are not as many
+    tensors as processes, or their shapes differ.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> parts = [sg.zeros(2)]
@@ -257,7 +257,7 @@ def _check_whole(whole: Any, part: Any, group: ProcessGroup, what: str) -> None:
 def reduce_scatter_tensor(
     output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Reduce the inputs of all processes, of which process k keeps part k: the inverse of all_gather_into_tensor.
+    """Reduce the inputs of all processes; process k gets part k of the result: the inverse of all_gather_into_tensor.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> part = sg.zeros(2)
@@ -314,7 +314,7 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """all_gather into the list of process dst alone. Others give none.
+    """all_gather into the list of process dst alone. The other processes pass no list.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> parts = [sg.zeros(2)]
@@ -350,7 +350,7 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Put number k of the list of process src into the tensor of process k. Others give none.
+    """Put number k of the list of process src into the tensor of process k. The other processes pass no list.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> part = sg.zeros(2)
@@ -389,9 +389,9 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Send part k of the input, cut evenly along the first axis, to process k; the output has what the others sent.
+    """Send part k of the input, cut evenly along the first axis, to process k; part k of the output comes from process k.
 
-    Raises ShapeError where the first axis cannot be cut evenly. Parts of unlike sizes are not supported.
+    Raises ShapeError if the first axis cannot be cut evenly. Parts of different sizes are not supported.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> out = sg.zeros(2)
@@ -425,7 +425,7 @@ def _peer(group: ProcessGroup, rank: int | None, group_rank: int | None, what: s
 
 
 def isend(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Work:
-    """Send a tensor to process dst, which receives it; gives a Work.
+    """Send a tensor to process dst, which must receive it; returns a Work.
 
     >>> try:
     ...     sg.distributed.isend(sg.ones(1), dst=1)
@@ -440,7 +440,7 @@ def isend(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, 
 
 
 def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Work:
-    """Receive into a tensor what process src sends; gives a Work.
+    """Receive into a tensor from process src; returns a Work.
 
     >>> try:
     ...     sg.distributed.irecv(sg.ones(1), src=1)
@@ -472,7 +472,7 @@ def send(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, g
 
 
 def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Receive into a tensor what process src sends. Gives src.
+    """Receive into a tensor from process src. Returns src.
 
     >>> try:
     ...     sg.distributed.recv(sg.ones(1), src=1)
@@ -486,7 +486,7 @@ def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, g
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Return when all processes of the group are here. device_ids: cards, of which nothing is needed.
+    """Return when all processes of the group have called it. device_ids: ignored.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> sg.distributed.barrier()
@@ -499,8 +499,7 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """barrier; who does not come is told by any operation's error. timeout, wait_all_ranks: as in PyTorch, of which the first is
-    heeded.
+    """barrier, whose error names a missing process, as the error of any operation does. timeout: as in PyTorch; wait_all_ranks: ignored.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> sg.distributed.monitored_barrier()

@@ -39,7 +39,7 @@ BROKEN = -1  # the mark of a process that has ended the exchange
 LOOK = 0.01  # seconds between checks for ended processes and the timeout
 PAUSE = 1e-4  # seconds between polls
 NOBODY = -1
-NAME = "shadergrad"  # of the files, for people and for those that look for them
+NAME = "shadergrad"  # of the files: people see it, and `_found` checks it
 
 
 class Mapped:
@@ -102,7 +102,7 @@ class OneHost:
 
     def begin(self, given: Storage) -> Turn:
         """See primitives/exchange.py."""
-        self._have_marked(0)  # raises where the exchange has ended
+        self._have_marked(0)  # raises if the exchange has ended
         number = 1 if self._latest is None else self._latest.number + 1
         self._wait_until_read()
         with self._breaking():
@@ -132,7 +132,7 @@ class OneHost:
             _publish()
             self._mapped[self._rank].marks[TURN] = self._unmarked[
                 0
-            ].number  # first: an interrupt behind it marks the turn twice
+            ].number  # before the deletion: after an interrupt in between, the turn is marked again
             del self._unmarked[0]
 
     @contextmanager
@@ -166,7 +166,7 @@ class OneHost:
         turn.looked = now
         if self._others.have_ended():
             if self._have_marked(turn.number):
-                return True  # it ended behind its part
+                return True  # it ended after its part was complete
             self._others.fail("a process of this host has ended, of which a value is missing")
         if self._timeout is not None and now - turn.begun > self._timeout:
             self._others.fail(f"timed out after {self._timeout:g} s without the value of another process")
@@ -224,7 +224,7 @@ def joined(
 
 
 def _adopted(exchange: OneHost, size: int) -> OneHost | None:
-    """The exchange, if this process's device takes all places; a driver may refuse memory of another process although it takes its own."""
+    """The exchange, if this process's device can use all buffers; a driver may refuse memory of another process although it accepts its own."""
     try:
         for rank in range(size):
             for number in range(2):
@@ -242,7 +242,7 @@ def _made(nbytes: int) -> tuple[int, int]:
     except OSError:
         return NOBODY, 0
     try:
-        os.posix_fallocate(fd, 0, PAGE + 2 * nbytes)  # not when it is written to, which would end the process
+        os.posix_fallocate(fd, 0, PAGE + 2 * nbytes)  # now: a lack of memory at a later write would kill the process
         os.pwrite(fd, np.array([token, 0], np.int64).tobytes(), 0)
     except OSError:
         os.close(fd)
@@ -262,7 +262,7 @@ def _found(
             link = f"/proc/{pid}/fd/{fd}"
             if not os.readlink(link).startswith(
                 f"/memfd:{NAME}"
-            ):  # on another host the numbers name any file of any process
+            ):  # on another host the numbers may name another program's file
                 return None
             own = os.open(link, os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -288,10 +288,11 @@ class Routes:
         self._engine = engine
         self._known: dict[Any, OneHost] = {}
         self._others: dict[tuple[int, ...], Others] = {}
-        self._is_apart = engine.size < 2  # found by all processes at once
+        self._is_apart = engine.size < 2  # the same in all processes
 
     def of(self, like: Node, given: Storage, send_all: Callable[[], None]) -> OneHost | None:
-        """The route of an exchange; None if gloo exchanges. All processes call it in the same order. send_all: called before they agree on a new one."""
+        """The route of an exchange; None if gloo exchanges the values. All processes call it in the same order. send_all: called before they agree
+        on a new one."""
         if self._is_apart:
             return None
         key = like.primitive.number, like.shape, like.dtype, like.device  # type: ignore[attr-defined]
