@@ -163,7 +163,7 @@ def _ordered(settings: Config) -> tuple[str, Ordered]:
         return names[0], _ordered_by(names[0], settings)
     try:
         dawn = _ordered_by("dawn", settings)
-    except (DeviceError, ConfigError):  # wgpu has the same to say, or finds the wished adapter
+    except (DeviceError, ConfigError):  # wgpu raises the same error, or finds the requested adapter
         return "wgpu", _ordered_by("wgpu", settings)
     try:
         wgpu = _ordered_by("wgpu", settings)
@@ -212,7 +212,7 @@ def _without_duplicates(found: list[Found], wish: str | None) -> list[Found]:
     def repeats(adapter: Found) -> bool:
         info = adapter.info
         if wish is not None and wish.lower() in _label(info).lower() and wish.lower() not in info["device"].lower():
-            return False  # the wish names this backend
+            return False  # this backend is requested by name
         return any(_same_gpu(info, o.info) and _backend_rank(o.info) < _backend_rank(info) for o in found)
 
     return [adapter for adapter in found if not repeats(adapter)]

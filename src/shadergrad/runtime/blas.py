@@ -22,13 +22,13 @@ import numpy as np
 from ..compile.native import library_product
 from . import llvm
 
-THREADED = 1 << 18  # scalar multiplications from which on OpenBLAS uses threads
-FEWEST_CUT = 1 << 22  # scalar multiplications from which on a matrix is cut
+THREADED = 1 << 18  # scalar multiplications from which OpenBLAS uses threads
+FEWEST_CUT = 1 << 22  # scalar multiplications from which a matrix is cut
 A_BLOCK = 1 << 25  # scalar multiplications of a block, about
 MOST_BLOCKS = 16
 NARROWEST = 256  # rows, or columns, of more than two blocks: BLAS packs the whole other operand for each
 STEP = 16  # blocks begin at multiples of it
-A_STRETCH = 1 << 17  # scalar multiplications of a block of matrix times vector, for which nothing is packed
+A_STRETCH = 1 << 17  # scalar multiplications of a block of matrix times vector, which packs nothing
 FEWEST = 1 << 18  # scalar multiplications of a chunk, at least
 NAMES = ("scipy_cblas_{}64_", "cblas_{}64_", "scipy_cblas_{}", "cblas_{}")  # with 64-bit integers, then 32-bit
 PREFIXES = {"float32": "s", "float64": "d"}
@@ -105,7 +105,7 @@ def product_of(dtype: str, left: tuple[int, int, int], n: int, a: Strides, b: St
 
 
 def _step(stride: int, count: int, size: int) -> int:
-    """The elements from one of a vector to the next. A vector of one may have any stride, also 0, which BLAS refuses."""
+    """The stride of a vector in elements. A vector of one element may have any stride, also 0, which BLAS refuses."""
     return stride // size if count > 1 else 1
 
 
@@ -162,7 +162,7 @@ def _function(dtype: str, form: str) -> int | None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """BLAS multiplies in one thread meanwhile, where it can be told: for several products, as telling it takes as long as a small one."""
+    """Limits BLAS to one thread, if its threads can be set. Use it for several products: setting them takes as long as a small product."""
     _users.enter()
     try:
         yield
@@ -171,7 +171,7 @@ def alone() -> Iterator[None]:
 
 
 class _Users:
-    """Who wants BLAS to have one thread: the first tells it, the last gives its threads back, whichever threads of a program these are."""
+    """Counts the users of single-threaded BLAS, in all threads: the first one limits its threads, the last one restores their number."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -195,13 +195,13 @@ class _Users:
 
 
 _users = _Users()
-if hasattr(os, "register_at_fork"):  # nobody in a child will leave
+if hasattr(os, "register_at_fork"):  # in a child the users' threads do not exist
     os.register_at_fork(after_in_child=lambda: globals().update(_users=_Users()))
 
 
 @cache
 def _libraries() -> list[Any]:
-    """The BLAS libraries of this process, NumPy's among them; none where their threads cannot be told."""
+    """The BLAS libraries of this process, NumPy's among them; none if their threads cannot be set."""
     try:
         found = importlib.import_module("threadpoolctl").ThreadpoolController().lib_controllers
     except ImportError:

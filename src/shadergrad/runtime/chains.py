@@ -24,9 +24,9 @@ from ..graph.primitive import Primitive
 from ..plan import BufferSpec
 
 Rows = tuple[int, ...]
-Operation = tuple[Any, Rows, Rows]  # a primitive or a Chain, the rows that it reads, the rows that it gives
+Operation = tuple[Any, Rows, Rows]  # a primitive or a Chain, the rows that it reads, the rows that it returns
 
-# Elements of one operand that are worked on at a time, at most: more leave the caches
+# Elements of one operand in a block, at most: larger blocks do not fit the caches
 BLOCK = 1 << 17
 FEWEST = 1 << 16  # elements of a shape for which a chain pays
 LONGEST_ROW = 1 << 16  # elements, because a block is whole rows
@@ -70,7 +70,7 @@ def is_elementwise(primitive: Primitive) -> bool:
     return primitive.kind == "elementwise" and primitive.structural
 
 
-Member = tuple[Callable[..., Any], Rows, int]  # what writes a block, which ones it reads, and which it writes
+Member = tuple[Callable[..., Any], Rows, int]  # a function, the blocks that it reads, and the block that it writes
 
 
 class Chain:
@@ -98,7 +98,7 @@ class Chain:
         members: list[Member] = []
         for k, (primitive, operands, (result,)) in enumerate(operations):
             places = tuple(position[row] for row in operands)
-            for row in set(operands):  # the result may take its place: elements are written after they were read
+            for row in set(operands):  # the result may use its buffer: elements are written after they were read
                 if last[row] == k and position[row] >= first:
                     free[table[row].dtype.numpy].append(position[row])
             if result not in position:
@@ -161,8 +161,8 @@ def chained(operations: Sequence[Operation], table: Sequence[BufferSpec], needed
     done: list[Operation] = []
     members: list[int] = []
     behind: list[Operation] = []
-    inside: set[int] = set()  # rows that the open chain gives
-    delayed: set[int] = set()  # rows that come behind it
+    inside: set[int] = set()  # rows that the open chain returns
+    delayed: set[int] = set()  # rows that are computed after it
 
     def close() -> None:
         within = set(members)

@@ -38,12 +38,12 @@ from .threads import pool
 
 COMES_AGAIN = 2  # the run in which a program is compiled
 LITTLE_COMES_AGAIN = 32  # the same for a program that NumPy runs in less time than machine code takes to load
-MANY, LARGE = 48, 1 << 14  # operations, or elements of an array, that are no little
+MANY, LARGE = 48, 1 << 14  # operations, or elements of an array, from which a program is not small
 LONG_COMES_AGAIN = (
-    16  # the same for a long program of small arrays: the runs before take NumPy as long as it takes to compile
+    16  # the same for a long program of small arrays: the runs before take NumPy as long as compilation takes
 )
 OPERATION, KERNEL = 1 << 15, 20 << 15  # elements that NumPy computes while an operation, and a kernel, is compiled
-LONG = 2000  # operations on small arrays from which on a program is long, as of a sampler's unrolled loop, which often runs once
+LONG = 2000  # operations on small arrays from which a program is long, such as a sampler's unrolled loop, which often runs once
 
 Step = tuple[Any, Rows, Rows, list[int]]  # an operation, and the rows that nothing reads afterwards
 
@@ -69,7 +69,7 @@ def _own(array: Any, dtype: DType, views: bool = False) -> np.ndarray:
     if array.size > 1 and not any(array.strides) and not array[(0,) * array.ndim].tobytes().strip(b"\0"):
         return np.zeros(
             array.shape, dtype.numpy
-        )  # the system gives cleared pages when they are first written: the state of an optimizer
+        )  # no pages until they are written: the system clears pages at the first write, as of an optimizer's state
     if not array.flags.c_contiguous or not array.flags.writeable:
         return array.copy(order="C")
     base = array.base
@@ -169,7 +169,7 @@ class CpuProgram(Program):
 
 class NativeProgram(CpuProgram):
     """A plan that is interpreted at first, and compiled at its second run (a small one at its 32nd, a long one of small arrays at its 16th),
-    because most graphs of a script's first seconds do not recur. One that NumPy runs in more time than it takes to compile is compiled at once.
+    because most graphs of a script's first seconds do not recur. A plan whose run in NumPy takes longer than its compilation is compiled at once.
     Operations without a native kernel are interpreted.
     """
 
@@ -206,7 +206,7 @@ class NativeProgram(CpuProgram):
         return given_back
 
     def _load(self) -> None:
-        """Load the native program: at the first run if its steps are cached, else at that in which it is compiled."""
+        """Load the native program: at the first run if its steps are cached, else at the run in which it is compiled."""
         tile = llvm.code().tile
         path = steps_cache.path_of(self.plan, tile)
         steps = None if path is None else steps_cache.read(path)
@@ -219,7 +219,7 @@ class NativeProgram(CpuProgram):
     def _targets(
         self, rows: Sequence[int], by_row: dict[int, Storage], into: Sequence[Storage | None] | None
     ) -> dict[int, Storage]:
-        """By the native program's row of an output, the storage that it is for."""
+        """The storages that outputs are for, by the output's row in the native program."""
         found = {}
         for k, (row, output) in enumerate(zip(rows, self.plan.outputs, strict=True)):
             aliased = self.plan.buffers[output].aliases
@@ -230,7 +230,7 @@ class NativeProgram(CpuProgram):
 
     @staticmethod
     def _sources(inputs: Sequence[Storage], targets: dict[int, Storage]) -> dict[int, int]:
-        """By the row of an output that is for the storage of an input, the number of the input."""
+        """The numbers of inputs whose storages outputs are for, by the output's row."""
         numbers = {id(storage): k for k, storage in enumerate(inputs)}
         return {row: numbers[id(storage)] for row, storage in targets.items() if id(storage) in numbers}
 

@@ -29,9 +29,9 @@ _ffi: Any = importlib.import_module("wgpudawn.backends.dawn._ffi")
 _helpers: Any = importlib.import_module("wgpudawn.backends.dawn._helpers")
 extras: Any = importlib.import_module("wgpudawn.backends.dawn.extras")
 HEADER = Header(_ffi.ffi, _ffi.lib)
-# Of the process's instance. Without the first, nothing experimental; without the others, no half precision and no matrices on NVIDIA.
+# Of the process's instance. The first permits experimental features; the others give half precision and matrix units on NVIDIA.
 TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia", "use_vulkan_memory_model")
-# Of a device: kernels are bounded by construction, and times are wanted to the nanosecond.
+# Of a device: kernels stay within bounds by construction, and times need nanoseconds.
 UNCHECKED = ("disable_robustness",)
 COARSE = ("timestamp_quantization",)
 BACKENDS = ("Vulkan", "Metal", "D3D12", "D3D11")  # without Dawn's null backend
@@ -41,7 +41,7 @@ ADOPTION = "host-mapped-pointer"
 
 
 def _instance() -> Any:
-    with suppress(RuntimeError):  # somebody has made it before, with toggles of their own
+    with suppress(RuntimeError):  # other code has made it before, with its own toggles
         if _helpers._the_instance is None:
             extras.set_instance_extras(enable_toggles=TOGGLES)
     return _helpers.get_wgpu_instance()
@@ -132,7 +132,7 @@ class DawnDevice(NativeDevice):
         return self.header.request_device(there._internal, wish, wanted, self.events, toggles)
 
     def _page(self) -> int:
-        """Of what bytes of the host the address and the size of a buffer must be a multiple, to lie there."""
+        """The alignment, in bytes, of the address and the size of a buffer in host memory."""
         told = self.ffi.new("WGPUDawnHostMappedPointerLimits *")
         told.chain.sType = self.lib.WGPUSType_DawnHostMappedPointerLimits
         limits = self.ffi.new("WGPULimits *")
@@ -147,7 +147,7 @@ class DawnDevice(NativeDevice):
         pages.pointer = self.ffi.cast("void *", memory.ctypes.data)
         kept = self.ffi.new_handle(memory)
         pages.disposeCallback, pages.userdata = ON_DISPOSED, kept
-        _adopted[_address(kept)] = kept, memory  # Dawn reads and writes there until it says otherwise
+        _adopted[_address(kept)] = kept, memory  # Dawn may use the memory until it calls ON_DISPOSED
         descriptor = self.ffi.new("WGPUBufferDescriptor *")
         descriptor.nextInChain = self.ffi.cast("WGPUChainedStruct *", pages)
         descriptor.size, descriptor.usage = memory.nbytes, STORAGE_USAGE

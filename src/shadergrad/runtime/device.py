@@ -24,7 +24,7 @@ from ..plan import Kernel, Plan
 from ..system import interrupts
 from ..target import Target
 
-LARGE = 1 << 20  # bytes from which on a storage records the line that made it
+LARGE = 1 << 20  # bytes from which a storage records the line that made it
 
 
 class Storage:
@@ -75,8 +75,8 @@ class Program(ABC):
 
 
 class Begun(NamedTuple):
-    """A read of a part that is in flight. first: its first element. nbytes: of its elements. is_ready: whether `finish`, which returns them,
-    would not wait.
+    """A read of a part that is in flight. first: its first element. nbytes: the size of the part. is_ready: whether `finish`, which returns
+    the elements, would not wait.
     """
 
     first: int
@@ -93,7 +93,7 @@ class Filling:
         self._parts: dict[int, np.ndarray] = {}
 
     def put(self, first: int, values: np.ndarray) -> None:
-        """Adds the elements from `first` on, which are copied at once."""
+        """Adds the elements from `first` on, and copies them at once."""
         self._parts[first] = values
 
     def done(self) -> Storage:
@@ -104,7 +104,7 @@ class Filling:
 
 
 class Prepared:
-    """A run of a program that waits for a word: here all of it is still to be done."""
+    """A run of a program that starts when `begin` is called. Here nothing is prepared in advance."""
 
     def __init__(self, program: Program, inputs: Sequence[Storage], into: Sequence[Storage | None] | None) -> None:
         self._program, self._inputs, self._into = program, inputs, into
@@ -158,21 +158,21 @@ class Device(ABC):
         raise DeviceError(f"[{self.name}] has no storages in memory of the host.")
 
     def begin_copy(self, source: Storage, adopted: Storage) -> Callable[[], bool]:
-        """Copy what a storage has now to an adopted one, behind the work submitted so far. Gives what tells whether that work and the copy are
-        done."""
+        """Copy the present values of a storage to an adopted one, after the work submitted so far. Returns a function that says whether that
+        work and the copy are done."""
         raise DeviceError(f"[{self.name}] has no storages in memory of the host.")
 
     def prepare(self, program: Program, inputs: Sequence[Storage], into: Sequence[Storage | None] | None) -> Prepared:
-        """As a run of a program, which begins when it is told to. Inputs may get their values until then."""
+        """Prepare a run of a program, which starts at `begin`. Inputs may get their values until then."""
         return Prepared(program, inputs, into)
 
     def new_like(self, storage: Storage) -> Storage | None:
-        """A storage of the same size with arbitrary contents, to be written by a program; None where programs make their own."""
+        """A storage of the same size with arbitrary contents, to be written by a program; None if programs make their own."""
         return None
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Within, somebody waits for what programs compute, and the device has little else to do."""
+        """A context in which a caller waits for the results of programs, and the device has little else to do."""
         yield
 
     def holds(self, storage: Storage) -> bool:
@@ -225,8 +225,8 @@ class Device(ABC):
 _factories: dict[str, Callable[[int], Device]] = {}
 _devices: dict[str, Device] = {}
 _stands: dict[str, str] = {}
-_numbers: dict[str, int] = {}  # of what stands for a name without one
-_only: list[str] = []  # of one, or none
+_numbers: dict[str, int] = {}  # by kind: the number that the kind alone means
+_only: list[str] = []  # one name, or none
 _lock = threading.Lock()
 
 

@@ -188,7 +188,7 @@ class Families:
         if not places or len(places) > MOST_NUMBERS or "\nenable " in head:
             return Opened(kernel, numbers, (), family)
         made = _with_uniforms(kernel, head, _with_open(body, places), len(places))
-        if kernel.archetype == "call":  # written by hand: its numbers may stand where WGSL wants constants
+        if kernel.archetype == "call":  # written by hand: WGSL may require a constant in place of its numbers
             try:
                 self._try_out(made)
             except CompileError:

@@ -65,7 +65,7 @@ def forget_adapters() -> None:
 
 def candidates(settings: Config) -> tuple[str, ...]:
     """The implementations to try, the preferred last: for "auto", Dawn too if it is installed; in a browser its own."""
-    if IN_BROWSER:  # where there is one
+    if IN_BROWSER:  # which has one implementation
         if settings.webgpu != "auto":
             raise ConfigError(
                 f"SHADERGRAD_WEBGPU={settings.webgpu!r}: a page has its browser's WebGPU and no other; unset it."

@@ -123,7 +123,7 @@ class Device(Protocol):
     # calls of every step
     def prepare(
         self, commands: list[Command]
-    ) -> list[Command]: ...  # as `run` takes them best, where it gets them often
+    ) -> list[Command]: ...  # in the form that is fastest for repeated calls of `run`
     def write(self, buffer: Any, data: np.ndarray) -> None: ...
     def run(
         self, copies: Iterable[Copy], commands: Sequence[Command], needs: Any = None, operations: int = MOST_OPERATIONS

@@ -22,7 +22,7 @@ from ..config import LLVMLITE, config, has_llvmlite
 from ..errors import ShadergradError
 from ..system.private_files import PrivateFiles, make_room
 
-MOST_BYTES = 256 << 20  # of all files; beyond it those used longest ago go
+MOST_BYTES = 256 << 20  # of all files; beyond it the least recently used are deleted
 LEVEL = 2  # of LLVM's optimization; loops are vectors already
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # no thread of the child would release it
@@ -38,7 +38,7 @@ class CodeCacheError(ShadergradError, OSError):
 
 
 class NativeCodeError(ShadergradError, RuntimeError):
-    """LLVM does not compile, or not this."""
+    """LLVM is not usable here, or does not compile a text."""
 
 
 HINT = 'Hint: SHADERGRAD_CPU=reference computes with NumPy; "shadergrad info" gives what to report.'
@@ -51,7 +51,7 @@ files = PrivateFiles(
 
 @cache
 def installed() -> str | None:
-    """The version of llvmlite; None where it is absent or does not load."""
+    """The version of llvmlite; None if it is absent or does not load."""
     from importlib.metadata import version  # here, as it loads the package email
 
     try:
@@ -72,9 +72,10 @@ def check_version() -> None:
 
 
 class Code:
-    """The compiler for this processor, and what it has compiled in this process.
+    """The compiler for this processor, and the code that it has compiled in this process.
 
-    tile: the sums that its registers hold. has_fma: whether it multiplies and adds in one instruction. compiled, found: how many texts were compiled, and how many came from disk, so that tests can say which.
+    tile: the sums that its registers hold. has_fma: whether it multiplies and adds in one instruction. compiled, found: how many texts were
+    compiled, and how many came from disk, for tests.
     """
 
     def __init__(self) -> None:
@@ -84,9 +85,7 @@ class Code:
         processor = self._llvm.get_host_cpu_name()
         found = self._llvm.get_host_cpu_features()
         features, self.tile = found.flatten(), LARGE if found.get("avx512f") else SMALL
-        self.has_fma = found.get(
-            "fma", True
-        )  # named by x86-64 alone; without it LLVM calls a function for each element
+        self.has_fma = found.get("fma", True)  # only x86-64 lists it; without it LLVM calls a function for each element
         target = self._llvm.Target.from_default_triple()
         self._machine = target.create_target_machine(cpu=processor, features=features, opt=LEVEL, jit=True)
         self._engine = self._llvm.create_mcjit_compiler(self._llvm.parse_assembly(""), self._machine)
@@ -97,7 +96,7 @@ class Code:
         self.found = 0
 
     def addresses(self, texts: Sequence[str]) -> list[int]:
-        """Where the functions of texts begin, compiled where they are new."""
+        """The addresses of the functions of texts; new texts are compiled."""
         with _lock:
             before = self.compiled
             found = [self._address(text) for text in texts]
@@ -169,11 +168,11 @@ def code() -> Code:
         ) from error
 
 
-_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)  # it lets the interpreter lock go
+_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)  # releases the interpreter lock
 
 
 class Function(Protocol):
-    """A function in machine code, called with a table of buffers, and where a range begins and ends. address: where it lies."""
+    """A function in machine code, called with a table of buffers, and the begin and the end of a range. address: of its code."""
 
     address: int
 
@@ -191,7 +190,7 @@ def functions(texts: Sequence[str]) -> list[Function]:
 
 
 def function(text: str) -> Function:
-    """What one text defines."""
+    """The function that a text defines."""
     return functions([text])[0]
 
 
@@ -199,6 +198,6 @@ def function(text: str) -> Function:
 
 
 def _folder() -> Path | None:
-    """Where object code is kept; None where nothing is to be."""
+    """The folder for object code; None if none is kept."""
     folder = config.cache_folder("native")
     return None if folder is None else files.usable(folder)

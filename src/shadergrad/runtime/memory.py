@@ -92,7 +92,7 @@ class MemoryPool:
         self._bytes_in_use = 0
         self._bytes_pooled = 0
         self.peak_bytes = 0
-        self.allocated = 0  # buffers ever asked of the driver
+        self.allocated = 0  # buffers ever requested from the driver
 
     def acquire(self, nbytes: int, prefer: Iterable[Buffer] = ()) -> Buffer:
         """A buffer of at least `nbytes`: the first of `prefer` that is free, else the latest freed, else a new one."""

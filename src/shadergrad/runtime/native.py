@@ -70,7 +70,9 @@ class NativeDevice:
         self._max_in_flight = wish.in_flight
         self._in_flight: deque[int] = deque()
         self._unsubmitted = 0  # bytes written since the last submission
-        self._held: list[tuple[Sequence[Command], Any]] = []  # runs that wait for others, with what their commands need
+        self._held: list[
+            tuple[Sequence[Command], Any]
+        ] = []  # runs that wait for others, with the objects that their commands use
         self._operations = 0  # of these
         self.is_awaited = False  # whether the device soon has nothing to do: runs are submitted in parts
         self._prepared: list[Any] | None = None  # encoded commands, with the objects that they use, before submission
@@ -79,7 +81,7 @@ class NativeDevice:
         self._commands = self.ffi.new("WGPUCommandBuffer[1]")
         self._graveyard: deque[tuple[Any, Any]] = deque()
 
-    # --- what the header leaves open
+    # --- not specified by the header
 
     def _request(self, found: Found, wish: Wish) -> Any:
         """The raw device."""
@@ -372,7 +374,7 @@ class NativeDevice:
     def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int:
         """Copy from byte `offset` of a buffer to byte `to` of another; the index of the submission."""
         self._runs_per_submission, self._unwaited = 1, 0
-        encoder = self._encoder()  # what waits goes with it
+        encoder = self._encoder()  # with the held runs
         self.lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, source, offset, destination, to, nbytes)
         return self._submit(encoder)
 

@@ -74,7 +74,7 @@ class Plan:
     """How a convolution of arrays with these layouts is computed.
 
     is_forward: whether windows are small and many. is_copied: whether x is not read in place. packing, storing, panel: of the kernel that multiplies.
-    parts: those that a contraction is divided into; their sums are added in the end. copied, multiplied: the tables of both kernels.
+    parts: the number of parts of a contraction, whose sums are added in the end. copied, multiplied: the tables of both kernels.
     """
 
     def __init__(self, conv: Conv, x: Strided, w: Strided, target: Target) -> None:
@@ -82,7 +82,7 @@ class Plan:
         self.counts = target.counts
         self.is_forward = math.prod(self.w_shape[3:]) <= math.prod(self.counts)
         lengths, along = conv.lengths(self.x_shape[3:]), conv.steps if self.is_forward else conv.dilations
-        self.along = tuple(map(min, along, lengths))  # a longer step is not taken
+        self.along = tuple(map(min, along, lengths))  # a step is at most the length
         self.size = tuple(-(-n // s) for n, s in zip(lengths, self.along, strict=True))
         self.plane = math.prod(self.along) * math.prod(self.size)
         self._plan_copy(x)
@@ -200,7 +200,7 @@ class Plan:
         source = x
         if self.is_copied:
             source = np.empty(self.planes * self.plane + LANES, np.float32)
-            source[-LANES:] = 0  # a vector may read elements behind the last plane
+            source[-LANES:] = 0  # a vector may read elements after the last plane
             _run(_copy(), (x, source, *self.copied), self.planes, max(1, FEWEST_COPIED // self.plane))
         function = _product(self.panel, self.packing, self.storing)
         parts = np.empty((self.parts, *out.shape), np.float32) if self.parts > 1 else out
@@ -268,7 +268,7 @@ def _is_served(conv: Conv, x: np.ndarray, w: np.ndarray) -> bool:
 
 
 def _is_read_in_order(w: np.ndarray) -> bool:
-    """Whether the elements of each output channel lie in memory in the order of the contraction, perhaps with others between."""
+    """Whether memory has the elements of each output channel in the order of the contraction, perhaps with others between."""
     extent = w.itemsize
     for n, stride in zip(w.shape[:1:-1], w.strides[:1:-1], strict=True):
         if n > 1:

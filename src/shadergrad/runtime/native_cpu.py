@@ -50,7 +50,7 @@ class Stretch(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """What an operation is given of a row. as_matrices: as BLAS reads it."""
+    """An operand of an operation: views of a row. as_matrices: with strides as BLAS reads them."""
 
     row: int
     views: tuple[Primitive, ...]
@@ -64,7 +64,7 @@ class Operand(NamedTuple):
 
 
 class _Memory:
-    """What programs share: as much as the largest needed so far. One that runs within another takes its own."""
+    """The memory that programs share: as much as the largest needed so far. A program that runs within another one takes its own."""
 
     def __init__(self) -> None:
         self.bytes = np.empty(0, np.uint8)
@@ -78,8 +78,8 @@ class _Memory:
             for program in self.seen_by:
                 program.forget()
             self.seen_by.clear()
-            self.bytes = np.empty(0, np.uint8)  # the old goes first
-            if nbytes >= LARGE:  # as do the arrays of the interpreter, which ran the program until now
+            self.bytes = np.empty(0, np.uint8)  # first free the old memory
+            if nbytes >= LARGE:  # also that of arrays of the interpreter, which ran the program until now
                 heap.return_freed_memory()
             self.bytes = _aligned(nbytes)
         return self.bytes
@@ -112,7 +112,7 @@ class Native:
         self._operands_of(steps)
         self.forget()
 
-    # -- where arrays lie
+    # -- addresses of arrays
 
     def _products_of(self, steps: Steps) -> Products:
         """The matrix multiplications in machine code by step, and the byte offsets of their operands in their rows."""
@@ -213,7 +213,7 @@ class Native:
     # -- a run
 
     def keep(self, replaced: dict[int, tuple[Storage, np.ndarray]]) -> None:
-        """Keep arrays that outputs, by row, have just replaced. A storage holds its own, so programs that write it share one, which is freed with it."""
+        """Keep arrays that outputs, by row, have just replaced. Each storage holds one: programs that write it share it, and it is freed with it."""
         for row, (storage, array) in replaced.items():
             if row in self._made:
                 storage.spare = None if array is storage.handle else array  # None where the old value was overwritten
@@ -231,7 +231,8 @@ class Native:
     def _overwrite(
         self, inputs: Sequence[np.ndarray], targets: Mapping[int, Storage], sources: Mapping[int, int]
     ) -> dict[int, np.ndarray]:
-        """The arrays of inputs that outputs overwrite in this run, by the output's row. sources: the input, by its number, whose storage an output is for."""
+        """The arrays of inputs that outputs overwrite in this run, by the output's row. sources: the number of the input whose storage an output
+        is for."""
         found = {}
         for step in self._overwriting.values():
             for row, place in step.outputs.items():
@@ -247,12 +248,12 @@ class Native:
         return found
 
     def forget(self) -> None:
-        """The memory that was shared goes: let go of what is seen of it."""
+        """Drop the views of the shared memory, which is about to be freed."""
         self._in_memory: dict[int, np.ndarray] = {}  # rows
         self._seen_there: list[np.ndarray | None] = []  # operands
 
     def _look(self, shared: np.ndarray) -> tuple[dict[int, np.ndarray], list[np.ndarray | None]]:
-        """What the interpreter reads or writes of memory: rows, and operands, None where they lie elsewhere or are copies."""
+        """Views of the shared memory for the interpreter: of rows, and of operands, None for operands elsewhere and for copies."""
         if self._in_memory and shared is memory.bytes:
             return self._in_memory, self._seen_there
         rows = {row: self._view(shared, row) for row in self._seen}
@@ -273,9 +274,9 @@ class Native:
         told: Callable[[Step, float, float], None] | None = None,
         sources: Mapping[int, int] | None = None,
     ) -> list[np.ndarray]:
-        """The outputs, for inputs in row-major order. targets: storages that outputs are for, by row. told: is called after each step, with when it
-        began and how long it took. sources: of targets that are storages of inputs, the number of the input, which the output may overwrite. Then the caller
-        lets no KeyboardInterrupt through from here to where storages have the outputs."""
+        """The outputs, for inputs in row-major order. targets: storages that outputs are for, by row. told: is called after each step, with its
+        start and its duration. sources: for targets that are storages of inputs, the number of the input, which the output may overwrite. Then the
+        caller must defer KeyboardInterrupt from here until storages have the outputs."""
         steps = self.steps
         nested = memory.in_use
         shared = memory.take(self._bytes)
@@ -358,17 +359,17 @@ class Native:
 
 
 def _in_slots(steps: Steps) -> Collection[int]:
-    """Rows in shared memory: what kernels, products, convolutions and scattered sums write, besides outputs."""
+    """Rows in shared memory: those that kernels, products, convolutions and scattered sums write, except outputs."""
     outputs = {*steps.outputs}
     written = [r for s in steps.steps if s.hosted is None or is_written_in_place(s.hosted) for r in s.writes]
     return {r: None for r in written if r not in outputs}.keys()
 
 
 def is_product(hosted: Hosted) -> bool:
-    """Whether the operation is a matrix multiplication that writes its result to memory that it is given."""
+    """Whether the operation is a matrix multiplication that writes its result to given memory."""
     return isinstance(hosted.of, Dot) and not hosted.of.chunk
 
 
 def is_written_in_place(hosted: Hosted) -> bool:
-    """Whether the operation writes its result to memory that it is given."""
+    """Whether the operation writes its result to given memory."""
     return is_product(hosted) or isinstance(hosted.of, Conv | ScatterAdd)

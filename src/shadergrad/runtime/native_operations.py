@@ -1,9 +1,9 @@
-"""Single operations of the interpreter with the bits that native kernels give. In: a primitive. Out: one with the same `numpy` to call.
+"""Single operations of the interpreter with the same bits as native kernels. In: a primitive. Out: an object with the same method `numpy`.
 
-A program is interpreted before it is compiled (cpu.py), and an operation may run by itself or within a captured step: what it gives must not
-tell which. So the interpreter takes functions of float32, small products, convolutions and scattered sums from machine code, each text of
-which serves all sizes; adds float32 in float64 in the order of row kernels; and computes attention by the operations that native kernels are
-made of. Arithmetic is IEEE's in both. What BLAS is given lies in memory as native kernels have it: results of operations row by row, and views of them.
+A program is interpreted before it is compiled (cpu.py), and an operation may run by itself or within a captured step: its result must be the
+same. So the interpreter takes functions of float32, small products, convolutions and scattered sums from machine code, each text of
+which serves all sizes. It adds float32 in float64 in the order of row kernels, and computes attention by the operations that native kernels
+consist of. Both use IEEE arithmetic. Operands of BLAS have the same memory layout as in native kernels: row-major results, and views of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FEW_SCATTERED = 1 << 10  # elements that NumPy adds in less time than a call of 
 
 
 class Operation:
-    """Base: an operation of the interpreter, whose result lies row by row."""
+    """Base: an operation of the interpreter, whose result is row-major."""
 
     def __init__(self, of: Primitive) -> None:
         self.of = of
@@ -53,12 +53,12 @@ class Operation:
         return np.asarray(self.of.numpy(*arrays), order="C")
 
     def writer(self) -> Callable[..., Any]:
-        """What writes the value of arrays to another, `out`, which may be one of them."""
+        """A function that writes the value of arrays to another, `out`, which may be one of them."""
         return self.of.writer()  # type: ignore[attr-defined]
 
 
 def operation_of(primitive: Any) -> Any:
-    """A primitive as the interpreter runs it beside native kernels; itself where that is no other."""
+    """A primitive as the interpreter runs it beside native kernels; often the primitive itself."""
     kind = _operation_for(type(primitive))
     return primitive if kind is None else kind(primitive)
 
@@ -76,7 +76,7 @@ def _operation_for(kind: type[Any]) -> type[Operation] | None:
 
 
 class _Function(Operation):
-    """By the kernel of one operation on one row, in machine code."""
+    """Computed by the native kernel of this operation alone, on one row."""
 
     def numpy(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -101,7 +101,7 @@ class _Function(Operation):
         whole = x.size - rest
         function = _function(type(self.of))
         if whole:
-            # threads' ranges overlap by some lanes, which would be functions of functions where x is written itself
+            # threads' ranges overlap by some lanes; if out is x, the function would be applied to these twice
             _run(function, (x, out), whole, whole if np.may_share_memory(x, out) else FEWEST)
         if rest:
             ends = np.zeros(LANES, np.float32)
@@ -127,7 +127,7 @@ def _run(function: llvm.Function, arrays: tuple[np.ndarray, ...], units: int, le
 
 
 class _Threefry(Operation):
-    """By the kernel of one operation on one row, in machine code."""
+    """Computed by the native kernel of this operation alone, on one row."""
 
     def numpy(self, *arrays: Any) -> Any:
         key, x0, x1 = arrays
@@ -154,7 +154,7 @@ def _threefry() -> llvm.Function:
 
 
 class _Reduction(Operation):
-    """In the order in which row kernels join elements; sums of floats in float64."""
+    """Joins elements in the order of row kernels; sums floats in float64."""
 
     def numpy(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -173,7 +173,7 @@ class _Reduction(Operation):
 
 
 def _joined(x: np.ndarray, axes: tuple[int, ...], join: np.ufunc, start: float, dtype: np.dtype[Any]) -> np.ndarray:
-    """One result a row. NumPy joins one after the other along an axis that is not the last of an array."""
+    """One result a row. NumPy joins elements in order only along an axis that is not an array's last."""
     domain = domain_of_reduction(x.shape, axes)
     kept = tuple(a for a in range(x.ndim) if a not in axes)
     if domain.columns:
@@ -197,7 +197,7 @@ def _joined(x: np.ndarray, axes: tuple[int, ...], join: np.ufunc, start: float, 
 
 
 class _Product(Operation):
-    """Small products of a batch by machine code, which adds from the first element of the contraction to the last; others by BLAS."""
+    """Small products of a batch are machine code, which adds from the first element of the contraction to the last; BLAS computes others."""
 
     def numpy(self, *arrays: Any) -> Any:
         a, b = arrays
@@ -221,7 +221,7 @@ def _product() -> llvm.Function:
 
 
 def laid(x: np.ndarray) -> np.ndarray:
-    """An array of matrices whose axes of one element have the strides that its shape gives: BLAS is called by strides."""
+    """An array of matrices in which axes of one element have the strides of their shape, because BLAS is called by strides."""
     if x.flags.c_contiguous:
         return x.reshape(-1).reshape(x.shape)
     turned = x.swapaxes(-1, -2)
@@ -229,7 +229,7 @@ def laid(x: np.ndarray) -> np.ndarray:
 
 
 class _Convolution(Operation):
-    """By machine code, of float32."""
+    """Computed by machine code, for float32."""
 
     def numpy(self, *arrays: Any) -> Any:
         x, w = arrays
@@ -241,7 +241,7 @@ class _Convolution(Operation):
 
 
 class _ScatterAdd(Operation):
-    """By machine code, which adds to an element in the order of the axis, as NumPy's `add.at` does: threads share out columns."""
+    """Computed by machine code, which adds to an element in the order of the axis, as NumPy's `add.at` does: threads share out columns."""
 
     def numpy(self, *arrays: Any) -> Any:
         positions, source = arrays
@@ -270,7 +270,7 @@ def _serves_scatter(positions: np.ndarray, source: np.ndarray) -> bool:
 
 
 def _checked_positions(of: Any, positions: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Positions within the result; one for a row of columns where all are the same."""
+    """Checked positions; one for a row of columns if all columns have the same."""
     behind = source.shape[of.axis + 1 :]
     same = all(n == 1 or s == 0 for n, s in zip(behind, positions.strides[of.axis + 1 :], strict=True))
     if math.prod(behind) > 1 and same:
@@ -295,7 +295,7 @@ def _scatter(of: Any, positions: np.ndarray, source: np.ndarray, out: np.ndarray
 
 
 class _Power(Operation):
-    """One exponent for all elements, as native kernels compute it where they know it."""
+    """With one exponent for all elements, computed as in native kernels with a constant exponent."""
 
     def numpy(self, *arrays: Any) -> Any:
         x, exponent = arrays
@@ -322,7 +322,7 @@ _POWERS: dict[float, Callable[[Any], Any]] = {
 
 
 class _Attention(Operation):
-    """By its own operations, where native kernels do so."""
+    """Computed by the operations of its composition, if native kernels use these."""
 
     def numpy(self, *arrays: Any) -> Any:
         dtypes = [parse_dtype(a.dtype) for a in arrays]

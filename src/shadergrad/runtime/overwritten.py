@@ -1,8 +1,9 @@
 """Outputs that overwrite the inputs that they replace: parameters and their optimizer's state. In: steps. Out: which outputs can, and in which steps.
 
-An update reads each element of a parameter and gives its new value, so it can be written where the old one lies: half the memory, and no new page for the
-system to clear. That is so if the kernel goes over elements and reads the input only at its own one (`Step.own`), and nothing reads the input afterwards.
-No operation of the interpreter may follow either, because it may raise an error, after which all inputs must have their old values.
+An update reads each element of a parameter and computes its new value, so it can overwrite the old one: half the memory, and no new page for the
+system to clear. This requires that the kernel goes over elements and reads the input only at its own one (`Step.own`), and that nothing reads the
+input afterwards. No operation of the interpreter may follow either, because it may raise an error, after which all inputs must have their old
+values.
 
 Gradients are written over those of the run before, which the program does not read.
 
@@ -24,12 +25,12 @@ from ..primitives.views import Cat
 from ..primitives.window import Conv
 from .device import Storage
 
-FEWEST = 1 << 16  # bytes of an array that is worth it
+FEWEST = 1 << 16  # bytes of an array for which it pays
 
 
 class Overwriting(NamedTuple):
-    """A step that may overwrite inputs. words: the description of its kernel (compile/native/overwriting.py). outputs: the place of each among the buffers.
-    inputs: those that an output may overwrite."""
+    """A step that may overwrite inputs. words: the description of its kernel (compile/native/overwriting.py). outputs: the position of each
+    among the buffers. inputs: those that an output may overwrite."""
 
     words: np.ndarray
     outputs: dict[int, int]
@@ -45,7 +46,7 @@ def overwriting_steps(steps: Steps) -> dict[int, Overwriting]:
         if step.hosted is not None:
             hosted = k
     kept = {*steps.outputs}
-    for step in steps.steps:  # what views show must stay, too
+    for step in steps.steps:  # rows that views show must stay, too
         kept |= {*step.reads} if step.hosted is not None and may_alias(step.hosted) else set()
     found = {}
     for k, step in enumerate(steps.steps):
@@ -75,7 +76,7 @@ def written_late(steps: Steps) -> set[int]:
 
 
 def _is_safe(step: Step, checked: set[int]) -> bool:
-    """Whether an operation of the interpreter raises no error but for lack of memory."""
+    """Whether an operation of the interpreter can raise no error except for lack of memory."""
     assert step.hosted is not None
     of = step.hosted.of
     return isinstance(of, Dot | Conv | Cat) or (isinstance(of, ScatterAdd) and step.reads[0] in checked)

@@ -53,7 +53,7 @@ REQUEST = (
     "  Hint: `await sg.devices.request_async()` asks for the GPU, once, before it is used; then `await loss.item_async()` reads a value "
     "where item() cannot. Or use the cpu device."
 )
-if not hasattr(js, "shadergradPage"):  # by the page, whose policy may forbid to evaluate a text
+if not hasattr(js, "shadergradPage"):  # a page whose policy forbids evaluating a text has set it
     run_js(Path(__file__).with_suffix(".js").read_text(encoding="utf-8"))
 calls = js.shadergradPage
 requested: dict[str, Any] = {}  # by request(): the adapter, and an open device
@@ -172,7 +172,7 @@ class PageDevice:
         self._max_in_flight = wish.in_flight
         self._held = 0  # runs that wait for others
         self._operations = 0  # of these
-        self._needs: list[Any] = []  # what their commands need
+        self._needs: list[Any] = []  # the objects that their commands use
         self._runs_per_submission = 1  # how many runs the next submission shall have
         self._unwaited = 0  # runs submitted since a write, a read or a wait
         self._graveyard: deque[None] = deque()
@@ -291,7 +291,7 @@ class PageDevice:
     def copy(self, source: Any, offset: int, destination: Any, nbytes: int, to: int = 0) -> int:
         self._runs_per_submission, self._unwaited = 1, 0
         self._check()
-        return self._submitted(self._copy(source, offset, destination, to, nbytes))  # what waits goes with it
+        return self._submitted(self._copy(source, offset, destination, to, nbytes))  # with the held runs
 
     def copy_all(self, stretches: Sequence[Stretch]) -> int:
         return [self.copy(source, offset, into, nbytes, to) for source, offset, into, to, nbytes in stretches][-1]

@@ -394,7 +394,7 @@ class WebGPUProgram(Program):
         return group
 
     def forget(self, dropped: set[Buffer]) -> None:
-        """Drop what refers to buffers that are about to be destroyed: submitting them would abort the process."""
+        """Drop all references to buffers that are about to be destroyed: submitting them would abort the process."""
         for key in [key for key in self._recordings if not dropped.isdisjoint(key)]:
             del self._recordings[key]
         for recording in (self._latest, self._before):

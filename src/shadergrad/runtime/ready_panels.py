@@ -24,7 +24,7 @@ Products = dict[
     int, tuple[Product, tuple[int, int]]
 ]  # by step: the product, and the byte offsets of its operands in their rows
 _OF_RIGHT = [WORDS.index(name) for name in ("n", "k", "right.along", "packing")]
-_Key = tuple[int, int, int, tuple[int, ...]]  # a row, an offset, the width of a panel, and how the operand lies
+_Key = tuple[int, int, int, tuple[int, ...]]  # a row, an offset, the width of a panel, and the operand's layout
 
 
 def packed_once(steps: Steps, products: Products) -> tuple[Steps, Products]:
@@ -41,7 +41,7 @@ def packed_once(steps: Steps, products: Products) -> tuple[Steps, Products]:
     packed: dict[int, int] = {}  # the packed row that a step reads
     before: dict[
         int, list[tuple[Step, Product, int]]
-    ] = {}  # kernels to run before a step, with the offset of what they read
+    ] = {}  # kernels to run before a step, with the offset of their operand
     behind: dict[int, list[int]] = {}  # packed rows that a step is the last to read
     for (row, offset, width, _), used in shared.items():
         product = products[used[0]][0]

@@ -53,7 +53,7 @@ class Rehearsal:
                 return  # the driver has it on disk, and so the others
             stages.extend(self._open() for _ in range(1, self._most))
             if self._pays is None:
-                stages[0].dispatch(todo.pop(long // 2))  # while the driver writes what the first one gave
+                stages[0].dispatch(todo.pop(long // 2))  # while the driver writes the first kernel's code to its cache
                 self._pays = stages[1].dispatch(trial) < FASTER * seconds
             if self._pays:
                 _share(todo, stages, threads)
@@ -80,7 +80,7 @@ def _share(kernels: list[Kernel], stages: Iterable[_Stage], threads: Executor) -
         for future in futures:
             future.result()
     finally:
-        kernels.clear()  # after a Ctrl-C nothing more is begun
+        kernels.clear()  # after a Ctrl-C no kernel is started
         wait(futures)
 
 

@@ -229,4 +229,4 @@ def _copiers() -> Executor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_copiers.cache_clear)  # the threads were left behind
+    os.register_at_fork(after_in_child=_copiers.cache_clear)  # the threads exist in the parent alone

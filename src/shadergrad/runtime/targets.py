@@ -64,9 +64,7 @@ def row_of(info: Mapping[str, Any], features: Iterable[str], settings: Config) -
     """The name of the row of `target.ROWS` that describes an adapter."""
     if settings.portable:
         return "portable"
-    if (
-        info["backend_type"] == "WebGPU"
-    ):  # a browser's, which compiles every text anew: that takes a phone's processor too long
+    if info["backend_type"] == "WebGPU":  # a browser's, which compiles each text again: too long on a phone's processor
         return "portable" if info["adapter_type"] == "CPU" or info["is_phone"] else "desktop"
     if "llvmpipe" in info["device"].lower():
         shares = {"subgroups", "shader-int64"} <= {*features}

@@ -193,7 +193,7 @@ class Pool:
             lock.release()
 
     def _workers_for(self, count: int) -> _Workers:
-        """So many workers; in a run within a run those of the outer one. If the system gives no threads, this pool has none from now on."""
+        """That number of workers; a nested run gets those of the outer one. If the system gives no threads, this pool has none from now on."""
         if self._workers is None or (self._depth == 1 and self._workers.count != count):
             self._stop()
             try:
