@@ -140,7 +140,7 @@ class AddressTensor(RepeatTensor):
         found = self._all_of(shared.storage)
         if (
             shared.storage.tensor() is None and current.trace is None
-        ):  # so that it is the same as long as someone holds it
+        ):  # so that it is the same object as long as it is referenced
             shared.storage.tensor = weakref.ref(found)
         return found
 

@@ -344,7 +344,7 @@ class ArithmeticTensor(ComparisonTensor):
         return _divide(1.0, self)
 
 
-# operators by the method that each is; the methods here are not yet behind their checks
+# operators by method name; the methods here are not yet wrapped in argument checks
 OPERATORS.update(
     {
         "add": ("+", ArithmeticTensor.add),

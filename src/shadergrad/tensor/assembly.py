@@ -349,7 +349,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 @checked
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """The positions of the lower triangle of a (row, col) matrix, in row-major order: (2, count), int32 unless told.
+    """The positions of the lower triangle of a (row, col) matrix, in row-major order: (2, count), int32 unless `dtype` says another.
 
     >>> sg.tril_indices(2, 2)
     tensor([[0, 1, 1],
@@ -360,7 +360,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 @checked
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """The positions of the upper triangle of a (row, col) matrix, in row-major order: (2, count), int32 unless told.
+    """The positions of the upper triangle of a (row, col) matrix, in row-major order: (2, count), int32 unless `dtype` says another.
 
     >>> sg.triu_indices(2, 2)
     tensor([[0, 0, 1],

@@ -95,13 +95,13 @@ def backward(
 
 
 class _Arrivals:
-    """Puts the gradients of a pass into .grad: one by one if hooks listen, who may see it, else all at its end.
+    """Puts the gradients of a pass into .grad: one by one if there are hooks, which may read it, else all at its end.
 
     owners: the tensors that have theirs, by id of their node.
     """
 
     def __init__(self, targets: Iterable[Any]) -> None:
-        self.owners = {id(t._node): t for t in targets}  # of views other nodes, once their history is used up
+        self.owners = {id(t._node): t for t in targets}  # a view has another node once its history is used up
         self._done: set[int] = set()
 
     def accumulate_at_once(self, node: Node, grad: Node) -> None:

@@ -141,7 +141,7 @@ class TensorBase(WritableTensor):
         return wrap(make(Alias(), self._node))
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """What pickle stores: the value, its device, whether it is a leaf that requires grad, and custom attributes.
+        """The state for pickle: the value, its device, whether it is a leaf that requires grad, and custom attributes.
 
         Sharing is not kept.
         """

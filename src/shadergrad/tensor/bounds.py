@@ -17,11 +17,11 @@ from ..primitives import elementwise as e
 from ..primitives.indexing import ArgSort, InRange
 
 Bounds = tuple[int, int]
-DEEPEST = 4  # sums and casts, one within another
+DEEPEST = 4  # nested sums and casts
 
 
 class _Sizes(threading.local):
-    """vary: whether what is recorded is compared with the same of other sizes."""
+    """vary: whether recorded operations are compared with those of other sizes."""
 
     vary = False
 
@@ -31,7 +31,7 @@ _sizes = _Sizes()
 
 @contextmanager
 def of_any_size() -> Iterator[None]:
-    """Within it no bounds follow from sizes, so that a function records the same operations for all of them."""
+    """A context in which no bounds follow from sizes, so that a function records the same operations for all sizes."""
     _sizes.vary, before = True, _sizes.vary
     try:
         yield
@@ -40,9 +40,9 @@ def of_any_size() -> Iterator[None]:
 
 
 def bounds_of(node: Node) -> Bounds | None:
-    """The least and the largest value of a node of integers; None if the operations do not tell, or sizes vary from call to call.
+    """The least and the largest value of a node of integers; None if the operations do not determine them, or sizes vary from call to call.
 
-    While operations are recorded to be done again, the operations before them do not count: next time they may be others.
+    While operations are recorded to be repeated, earlier operations do not count: they may differ next time.
     """
     return _bounds(node, None if mode.made is None else {id(n) for n in mode.made}, 0)
 

@@ -41,14 +41,14 @@ TOO_DEEP = f"a tensor has at most {MOST_AXES} axes, and these sequences are nest
 PLAIN = {int, float}
 MOST_EXACT = 1 << 53  # the largest range of ints that floats represent exactly
 MOST_SHAPES = 4096
-_widening: dict[Shape, tuple[Primitive, Shape, Primitive | None]] = {}  # views that give a number a shape
+_widening: dict[Shape, tuple[Primitive, Shape, Primitive | None]] = {}  # by shape: the views that expand a number to it
 
 
 class RaggedError(ShapeError, ArgumentTypeError):
     """Nested sequences that do not form an array."""
 
 
-# operations that take a number beyond the range of an integer tensor as that dtype holds it; others refuse it
+# operations in which a number beyond the range of an integer tensor's dtype wraps; others refuse it
 WRAPPING = frozenset((
     "Add", "Sub", "Mul", "And", "Or", "Xor", "ShiftLeft", "ShiftRight", "Fmod", "Gcd", "Equal", "NotEqual", "Less", "LessEqual",
     "Greater", "GreaterEqual",
@@ -134,7 +134,7 @@ def _most_often(left: TensorBase | Number, right: TensorBase | Number) -> list[N
 
 
 def _everywhere(value: Any, like: Node) -> Node:
-    """A number in every element of a floating shape, as `build.constant` makes it if nobody listens, with cached primitives."""
+    """A number in every element of a floating shape: the nodes of `build.constant` without listeners, of cached primitives."""
     shape, dtype, device = like.shape, like.dtype, like.device
     if type(value) is int and abs(value) > MOST_EXACT:
         return build.constant(value, dtype, device, shape)

@@ -80,7 +80,7 @@ class ComparisonTensor(RecordTensor):
         """
         return binary(e.GreaterEqual(), self, other)
 
-    # elementwise, as PyTorch's: not the bool that object says
+    # elementwise, as in PyTorch; object's operators return one bool
     def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         return apply_operator("eq", self, other)
 
@@ -240,7 +240,7 @@ class ComparisonTensor(RecordTensor):
         return where(mask, value, self).to(dtype=self.dtype)
 
 
-# operators by the method that each is; the methods here are not yet behind their checks
+# operators by method name; the methods here are not yet wrapped in argument checks
 OPERATORS.update(
     {
         "bitwise_and": ("&", ComparisonTensor.bitwise_and),

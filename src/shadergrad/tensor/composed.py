@@ -30,7 +30,7 @@ OWN = f"{__name__.split('.')[0]}."  # the package whose tensor classes are known
 BY_VALUE = {int, str, bool, type(None), DType}  # types of arguments, besides tensors, that keys compare by value
 BY_TEXT = {float}  # types that keys compare by text: 0.0 is not -0.0
 
-_classes: set[type[Any]] = set()  # those of OWN that were met
+_classes: set[type[Any]] = set()  # classes of OWN that occurred
 
 
 class _Unlike(Exception):
@@ -123,7 +123,7 @@ def _recipe(result: Any, inputs: Sequence[Node], made: Sequence[Node], gives_vie
         return None
     rows: list[Row] = []
     needed = nodes.topological(ends, lambda n: () if id(n) in place else n.inputs)
-    for node in sorted(needed, key=lambda n: n.serial):  # as they were made: hooks can tell
+    for node in sorted(needed, key=lambda n: n.serial):  # in order of creation, which hooks can observe
         if id(node) in place:
             continue
         is_plain = type(node.primitive).__module__.startswith(WITHOUT_TENSORS)

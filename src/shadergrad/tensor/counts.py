@@ -203,8 +203,8 @@ class CountedTensor(ScanTensor):
 
 
 def _distinct_lines(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """np.unique along an axis, of numbers some of which are NaN: a line with one is equal to none, and of more than FEW lines NaN is
-    above all other numbers."""
+    """np.unique along an axis, for numbers with NaN: a line with NaN equals no other line. Among more than FEW lines NaN is above all
+    other numbers."""
     lines = np.moveaxis(values, axis, 0)
     rows = lines.reshape(len(lines), -1)
     if len(rows) <= FEW:
@@ -221,8 +221,8 @@ def _distinct_lines(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _inserted(rows: np.ndarray) -> np.ndarray:
-    """The order of rows that insertion gives, where NaN is neither below nor above any number. PyTorch's order, for C++ sorts few
-    elements so: what is below the first goes to the front, all else back until the one before it is not above."""
+    """The order of rows by insertion sort, with NaN neither below nor above any number. It is PyTorch's order, because C++ sorts few
+    elements so: a row below the first one goes to the front, any other goes back until the row before it is not above."""
 
     def below(a: int, b: int) -> bool:
         apart = np.flatnonzero((rows[a] < rows[b]) | (rows[a] > rows[b]))
@@ -249,7 +249,7 @@ def _distinct(x: TensorBase, found: Any, inverse: Any, counts: Any, return_inver
 
 
 def _nanmedian(x: Any, axis: int, keepdim: bool) -> ValuesAndIndices[Any]:
-    """NaN is last in the order: the middle of what comes before."""
+    """The middle of the numbers before NaN, which is last in the order."""
     n = x.shape[axis]
     if n == 0:
         return _median(x, axis, keepdim)
@@ -264,7 +264,7 @@ def _nanmedian(x: Any, axis: int, keepdim: bool) -> ValuesAndIndices[Any]:
 
 
 def _range(x: Any, low: float, high: float) -> tuple[Any, Any]:
-    """The ends of a histogram: as given, or of the elements where both are the same; with some width."""
+    """The ends of a histogram: as given, or, if these are equal, the extremes of the elements, widened if equal, too."""
     if low != high:
         return float(low), float(high)
     least, largest = x.amin(), x.amax()
@@ -310,7 +310,7 @@ def _edges(x: Any, bins: Any, range: Any) -> Any:
 
 
 def _bins_of(x: Any, edges: Any) -> Any:
-    """Between which edges elements lie; -1 outside, and of NaN."""
+    """The bin of each element; -1 for elements outside, and for NaN."""
     last = edges.shape[0] - 1
     if last < 1:
         return wrap(build.constant(-1, int32, x._node.device, tuple(x.shape)))

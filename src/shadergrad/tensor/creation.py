@@ -27,7 +27,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
     dtype: without it, Python floats give float32, ints int32, bools bool; NumPy arrays keep theirs. Raises
     ShapeError for lists of different lengths and for elements that are not numbers, DTypeError for an unknown dtype, one
-    that the device has not, and an integer that does not fit it (int64 has 32 bits on a GPU), DeviceError for an unknown
+    that the device lacks, and an integer that does not fit it (int64 has 32 bits on a GPU), DeviceError for an unknown
     device.
 
     >>> sg.tensor([[1, 2], [3, 4]])
@@ -213,7 +213,7 @@ def arange(
         node = build.cast(node, kind)
     if step != 1:
         node = node * step
-    # with a start of 0 too, where one is given: another start then is only another number
+    # also with a given start of 0: another start is then only another number
     return finish(build.cast(node if end is None else node + low, kind), requires_grad)
 
 

@@ -188,7 +188,7 @@ class ElementwiseTensor(ArithmeticTensor):
         if min is None and max is None:
             raise ShapeError("[clamp] At least one of 'min' or 'max' must not be None")
         limits = [limit for limit in (min, max) if isinstance(limit, TensorBase)]
-        if limits and any(limit.dtype is not self.dtype for limit in limits):  # which one alone does not tell
+        if limits and any(limit.dtype is not self.dtype for limit in limits):  # all operands are promoted
             kinds = [(v.dtype, 2 if v.ndim else 1) for v in (self, *limits)]
             kinds += [(of_scalar(v), 0) for v in (min, max) if v is not None and not isinstance(v, TensorBase)]
             kind = promote_operands(kinds)

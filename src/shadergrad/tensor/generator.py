@@ -32,7 +32,7 @@ from .placement import host_device, resolve_device
 LONGEST_CHAIN = 8  # recorded draws after which the counter is computed
 WORD = 1 << 32
 
-At = tuple[int, int, int]  # a seed, how many draws were made of it, and how often that was set, not drawn
+At = tuple[int, int, int]  # a seed, the number of draws from it, and how often the two were set
 
 
 class Stream:
@@ -134,7 +134,7 @@ class Generator:
         >>> sg.Generator(seed=3).get_state()
         array([0, 3, 0], dtype=uint32)
         """
-        if current.trace is not None:  # where it would be that of the first call in all of them
+        if current.trace is not None:  # every call would return the state of the first one
             current.trace.on_read("the state of a generator")
         seed, drawn, _ = self._stream.at
         return np.array([seed >> 32, seed % WORD, drawn], np.uint32)
@@ -191,7 +191,7 @@ class Generator:
             found.setdefault(id(self), (self, self.state()))
 
     def state(self) -> State:
-        """Its position, in a graph that is not computed yet."""
+        """Its position, as nodes that need not be computed yet."""
         return State(self.key._node, self.counter._node, self._at)
 
     @property

@@ -75,7 +75,7 @@ class GradFn:
 
     @property
     def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
-        """Those of the operands, None for one that requires no gradient."""
+        """The functions of the operands, None for an operand that requires no gradient."""
         if isinstance(self._node.primitive, Variable):
             return ()
         return tuple((GradFn(i) if i.requires_grad else None, 0) for i in self._node.inputs)

@@ -42,17 +42,17 @@ class Handle(Checkable):
     )
     __hash__ = object.__hash__  # == is elementwise; a tensor is itself
 
-    _class: ClassVar[type[Any]]  # that of results: Tensor, which says so where it is defined
+    _class: ClassVar[type[Any]]  # the class of results: Tensor, set where it is defined
 
-    _current: Node  # the value; where it is shared, as of version _seen
-    _shared: Base | None  # whose part this is
+    _current: Node  # the value; if it is shared, as of version _seen
+    _shared: Base | None  # the base of which this is a part
     _path: Path  # the views through which it is seen
     _seen: int
-    _leaf: Leaf | None  # of one that is, or was, shared
-    _rebound: int  # how often its memory was exchanged for another's: what a compiled step looks at
+    _leaf: Leaf | None  # of a tensor that is, or was, shared
+    _rebound: int  # how often its memory was exchanged for another's, for guards of compiled steps
     _grad: Any  # the gradient, a tensor or None
     _serial: int
-    _siblings: list[weakref.ref[Any]] | None  # what came from the same backward pass
+    _siblings: list[weakref.ref[Any]] | None  # the tensors from the same backward pass
 
     def _begin(self, node: Node, shared: Base | None = None, path: Path = (), seen: int = 0) -> None:
         """The constructor of all tensors: sets up a new one that owns a node, or sees it through `path` of a shared base."""
@@ -103,9 +103,7 @@ class Handle(Checkable):
         if self._seen != shared.storage.version or (self._path and self._current.released):
             if current.trace is not None:
                 current.trace.on_seen(self)
-            seen = (
-                shared.storage.version
-            )  # before the value, which another thread may write: then it is looked at again
+            seen = shared.storage.version  # before the value: if another thread writes it meanwhile, it is read again
             whole = shared.current()
             with grad_mode(True):
                 node = self._current = follow(self._path, whole)

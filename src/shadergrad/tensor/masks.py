@@ -1,7 +1,7 @@
-"""Keys with one mask: x[mask], x[:, mask], x[mask, 0], which choose where the mask holds.
+"""Keys with one mask: x[mask], x[:, mask], x[mask, 0]. They select the elements at which the mask is true.
 
-In: a tensor and a key. Out: a `Choice`: the part that the key looks at, and the mask as it lies over this part. So an assignment is a `where`,
-which reads no value.
+In: a tensor and a key. Out: a `Choice`: the part of the tensor before the mask selects, and the mask in a shape that broadcasts to it. So an
+assignment is a `where`, which reads no value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHAT = "indexing by a bool tensor"
 
 
 class Choice(NamedTuple):
-    """part: all places, a view of the tensor. mask: of as many axes as the part, broadcasts to it. axes: up to the last of the mask."""
+    """part: a view of the tensor, with all places. mask: of as many axes as the part, broadcasts to it. axes: up to the mask's last one."""
 
     part: Any
     mask: Any
@@ -38,7 +38,7 @@ def choice_of(x: Any, parts: tuple[Any, ...], ints: bool = False) -> Choice | No
     if not all(k is Ellipsis or isinstance(k, slice) or (ints and _is_int(k)) for k in (*before, *after)):
         return None
     if sum(k is Ellipsis for k in parts) > 1 or sum(k is not Ellipsis for k in parts) - 1 + mask.ndim > x.ndim:
-        return None  # which is refused elsewhere
+        return None  # refused elsewhere
     part = x[(*before, *(slice(None),) * mask.ndim, *after)] if before or after else x
     axis = len(before) - sum(map(_is_int, before))
     if any(k is Ellipsis for k in before):

@@ -51,7 +51,7 @@ ALIASES = {
     "true_divide": "div",
 }
 
-# each also as name_(), which writes the result into the tensor and gives the tensor
+# each also as name_(), which writes the result into the tensor and returns it
 IN_PLACE = (
     "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "arccos",
     "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh", "atan", "atan2", "atanh",
@@ -67,7 +67,7 @@ IN_PLACE = (
     "tanh", "tril", "triu", "true_divide", "trunc", "xlogy",
 )  # fmt: skip
 
-# augmented assignments, such as `x //= 2`, by the methods of which they are the in-place forms; `@=` has none, as in PyTorch
+# augmented assignments, such as `x //= 2`, and the methods whose in-place forms they are; `@=` has none, as in PyTorch
 AUGMENTED = {
     "add": "add",
     "and": "bitwise_and",
@@ -83,7 +83,7 @@ AUGMENTED = {
     "xor": "bitwise_xor",
 }
 
-# of those below, what PyTorch gives no `out=`
+# functions below that have no `out=` in PyTorch
 WITHOUT_OUT = frozenset((
     "adjoint", "allclose", "argwhere", "as_strided", "bincount", "broadcast_to", "chunk", "clone", "corrcoef", "count_nonzero", "cov",
     "cumulative_trapezoid", "detach", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "dist", "dsplit",
@@ -95,7 +95,7 @@ WITHOUT_OUT = frozenset((
     "unique_consecutive", "unsqueeze", "var_mean", "vsplit", "zero_",
 ))  # fmt: skip
 
-# whose `out=` must be of the result's dtype, as PyTorch wants it where nothing is computed
+# functions whose `out=` must have the result's dtype, as in PyTorch
 SAME_DTYPE_OUT = frozenset(
     (
         "abs",

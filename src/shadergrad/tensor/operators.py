@@ -11,7 +11,7 @@ import numpy as np
 
 from .coercion import OPERANDS, host_tensor, not_ours, unsupported
 
-# by the method that each is: its symbol, and the method before its checks
+# by method name: the operator's symbol, and the method without argument checks
 OPERATORS: dict[str, tuple[str, Any]] = {}
 REFLECTED: dict[str, Any] = {}  # for a tensor as the right operand
 
@@ -23,7 +23,7 @@ def apply_operator(method: str, a: Any, b: Any) -> Any:
         return function(a, b)
     if isinstance(b, np.ndarray):
         return function(a, host_tensor(b, device=a.device))
-    if symbol in ("==", "!="):  # of other things, Python says that they differ
+    if symbol in ("==", "!="):  # Python then finds that the objects differ
         return NotImplemented
     return not_ours(symbol, a, b)
 

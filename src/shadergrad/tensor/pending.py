@@ -84,8 +84,8 @@ def bound() -> None:
 def flush(device_name: str | None = None, *, views: bool = False) -> None:
     """Start computing every living tensor that is pending; views, which cost nothing, only if requested. Does not wait.
 
-    Raises only DeviceLostError, if the device is lost: the caller wants something else than the
-    tensor whose computation fails. That one is set aside; reading it, or sync(), raises the error of its computation.
+    Raises only DeviceLostError, if the device is lost, because the caller has not asked for a tensor whose computation
+    fails. Such a tensor is set aside; reading it, or sync(), raises the error of its computation.
     """
     global _flushed_at
     if current.trace is not None:

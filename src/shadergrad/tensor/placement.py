@@ -54,7 +54,7 @@ class device(str):
 
     @property
     def index(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]  # PyTorch's attribute hides str.index
-        """Its number, 0 where the name has none (PyTorch: None).
+        """Its number, 0 if the name has none (PyTorch: None).
 
         >>> sg.device("webgpu:1").index
         1
@@ -64,11 +64,11 @@ class device(str):
 
 @cache
 def named_device(name: str) -> device:
-    """The device of a name that a node has."""
+    """The device for the name in a node."""
     return device(name)
 
 
-# Devices of PyTorch's that programs name before they ask whether they are there
+# PyTorch's devices, which programs may name before they check whether they are available
 OTHER_BACKENDS = re.compile(r"(cuda|meta|mps|xpu|mtia|hpu|npu|mlu|xla|ipu|hip|vulkan|mkldnn)(:\d+)?")
 
 
@@ -90,8 +90,8 @@ def has_stand_in(kind: str) -> bool:
 
 class _Defaults:
     device: str = "cpu"
-    everything: bool = False  # whether also what PyTorch makes on the CPU, in spite of a default device, is made there
-    before: list[str] = []  # noqa: RUF012  # those of the contexts around
+    everything: bool = False  # whether it also gets tensors that PyTorch makes on the CPU despite a default device
+    before: list[str] = []  # noqa: RUF012  # the devices of the enclosing contexts
 
 
 class _Here(threading.local):

@@ -66,7 +66,7 @@ def _is_inside(node: Node, size: int, low: int = 0) -> bool:
 
 
 def _is_known_positive(node: Node) -> bool:
-    """Whether no position is negative, as far as values are known on the host. A step that is recorded may not rely on that."""
+    """Whether no position is negative, as far as values are known on the host. A recorded step may not rely on them."""
     if node.device != "cpu" or node.storage is None or current.trace is not None or mode.heard:
         return False
     values = node.storage.handle

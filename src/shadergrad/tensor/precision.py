@@ -61,7 +61,7 @@ WIDEST = {
 REFUSED: dict[str, frozenset[str]] = {
     "cpu": frozenset(),
     "cuda": frozenset(["binary_cross_entropy"]),
-}  # unsafe in halves, says PyTorch
+}  # unsafe in halves, according to PyTorch
 
 # compositions that round once, besides those of the lists above
 COMPOSED = _names(
@@ -74,15 +74,15 @@ COMPOSED = _names(
     triplet_margin_with_distance_loss upsample_bilinear var var_mean vector_norm xlogy einsum inner outer cdist"""
 )
 EVERY = COMPOSED.union(*LOWER.values(), *SINGLE.values(), *WIDEST.values(), *REFUSED.values())
-OPEN = _names("einsum inner tensordot")  # made of multiplications in the lists, but not listed themselves
+OPEN = _names("einsum inner tensordot")  # composed of multiplications in the lists, but not listed themselves
 OF_THE_FIRST = _names(
     "layer_norm group_norm rms_norm batch_norm_values cosine_embedding_loss"
-)  # beside which the others may be float32
+)  # the first argument may be of halves while the others are float32
 
 
 class _Here(threading.local):
-    """Autocast in this thread. kinds: by the kind of device, the lower dtype and the lists that count. lower: the dtypes that were set for device
-    types. caches: whether contexts keep casts, where they name nothing."""
+    """Autocast in this thread. kinds: by the kind of device, the lower dtype and the lists in use. lower: the dtypes that were set for device
+    types. caches: whether contexts keep casts by default."""
 
     kinds: dict[str, tuple[DType, str]] | None = None
     casts: dict[Any, tuple[Node, TensorBase]] | None = None  # of parameters, until the outermost context ends
@@ -261,7 +261,7 @@ def cast_under_autocast(t: TensorBase, dtype: DType) -> TensorBase:
     if t.dtype is dtype or t.dtype is float64 or not t.dtype.is_floating_point:
         return t
     casts = here.casts
-    if casts is None or mode.heard or not (t.requires_grad and t.is_leaf):  # what is heard may lose its history
+    if casts is None or mode.heard or not (t.requires_grad and t.is_leaf):  # observed operations may lose their history
         return t.to(dtype=dtype)
     node = t._node
     key = id(node), dtype, mode.grad

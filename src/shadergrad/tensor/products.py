@@ -30,7 +30,7 @@ class ProductTensor(OrderTensor):
     def matmul(self, other: ProductTensor) -> Self:
         """The product of vectors, matrices, or batches of matrices: (..., n, k) @ (..., k, m) -> (..., n, m).
 
-        Batch axes are broadcast; a vector (k,) is a row on the left, a column on the right, and its axis goes. Also a @
+        Batch axes are broadcast; a vector (k,) is a row on the left, a column on the right, and its axis is removed. Also a @
         b. Raises ShapeError for sizes that do not fit, and DTypeError or DeviceError if the two differ.
 
         >>> sg.tensor([[1, 2], [3, 4]]) @ sg.tensor([1, 1])

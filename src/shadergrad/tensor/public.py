@@ -247,7 +247,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def _like(x: Tensor, options: dict[str, Any]) -> dict[str, Any]:
-    """Options with the dtype and device of x where they name none."""
+    """Options with the dtype and device of x if they name none."""
     dtype, device = options.get("dtype"), options.get("device")
     return {
         **options,

@@ -90,7 +90,7 @@ class ReadableTensor(HistoryTensor):
         2.5
         """
         if self._node.size != 1:
-            return self.item()  # which says so
+            return self.item()  # which raises the error
         return (await self._read_async("item_async()")).reshape(()).item()
 
     async def numpy_async(self) -> np.ndarray:
@@ -159,7 +159,7 @@ class ReadableTensor(HistoryTensor):
             return f"tensor(<captured {self._node!r}>)"
         values = self._read("repr()")
         if values.dtype == np.float16:
-            values = values.astype(np.float32)  # NumPy prints as few digits as tell halves apart, PyTorch four
+            values = values.astype(np.float32)  # NumPy prints only the digits that distinguish halves, PyTorch four
         parts = [np.array2string(values, separator=", ", prefix="tensor(", **PRINTED)]
         if self.device != "cpu":
             parts.append(f"device='{self.device}'")

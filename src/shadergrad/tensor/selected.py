@@ -1,7 +1,7 @@
 """x[mask] within a compiled step: elements whose number is unknown until the step runs, for x[mask] *= 2 and x[mask] = f(x[mask]).
 
 In: a tensor, and a key with one mask. Out: a `Selected`, which holds the values at all places. Elementwise operations compute at all places, and an
-assignment with the same mask takes those where it holds. Everything else would need the number of elements, and raises a CompileError.
+assignment with the same mask takes those at which it is true. Everything else would need the number of elements, and raises a CompileError.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Selected(Tensor):
 
     @staticmethod
     def of(choice: Choice) -> Selected:
-        """What a key chooses."""
+        """The elements that a key selects."""
         return Selected(choice, _shielded(choice.part.clone(), choice))
 
     @property
@@ -68,7 +68,7 @@ class Selected(Tensor):
         )
 
     def put_into(self, choice: Choice) -> Any:
-        """The part that `choice` looks at, with these elements in the places of its mask."""
+        """The part of `choice`, with these elements at the places of its mask."""
         if choice.part.shape != self._everywhere.shape or not _is_same(self._choice, choice):
             self.refuse()
         return where(choice.mask, self._everywhere, choice.part)
@@ -87,7 +87,7 @@ class Selected(Tensor):
         elif other.ndim > len(rest) or any(
             n not in (1, m) for n, m in zip(other.shape[::-1], rest[::-1], strict=False)
         ):
-            self.refuse()  # which has an axis for the elements, or more than the part
+            self.refuse()  # it has an axis for the elements, or more axes than the part
         return _shielded(other.expand(self._everywhere.shape), self._choice) if other.requires_grad else other
 
     def _mapped(self, function: Callable[..., Any], *operands: Any, **options: Any) -> Selected:
@@ -109,7 +109,7 @@ def _is_same(one: Choice, other: Choice) -> bool:
 
 
 def _computes_the_same(one: Node, other: Node) -> bool:
-    """Whether two nodes are the same operations on the same values, as those of x > 0 written twice."""
+    """Whether two nodes are the same operations on the same values, such as x > 0 written twice."""
     stack, left = [(one, other)], MOST_COMPARED
     while stack:
         a, b = map(resolve, stack.pop())
@@ -124,7 +124,7 @@ def _computes_the_same(one: Node, other: Node) -> bool:
 
 
 def _is_one(a: Primitive, b: Primitive) -> bool:
-    """Whether two primitives are the same; constants are made anew, and are the same where they are of one number and dtype."""
+    """Whether two primitives are the same. Constants are made anew, so they are compared by number and dtype."""
     if isinstance(a, Constant) and isinstance(b, Constant):
         return (repr(a.value), a.dtype) == (repr(b.value), b.dtype)
     return a is b

@@ -74,7 +74,7 @@ class Storage:
 
 
 class Leaf:
-    """Identifies a leaf for the backward pass: the nodes that have stood for it in the graph reference this, whatever values it had.
+    """Identifies a leaf for the backward pass: all nodes that have represented it in the graph reference this, whatever their values.
 
     tensor: the leaf, weakly; storage: the storage of which it shows all, weakly, if it does.
     """
@@ -159,7 +159,7 @@ class Base:
             after = succeeding(before, put(before, path, node), self)
         owner = None if after.owner is None else after.owner()
         if owner is not None and owner is not self and (self.path or owner is not storage):
-            after = renamed(after)  # it stays the value of that, too
+            after = renamed(after)  # the node stays the value of its owner, too
         if not self.path:
             storage.node = after
         storage.version = new_version()

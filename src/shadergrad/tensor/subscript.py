@@ -68,8 +68,8 @@ class SubscriptTensor(NormTensor):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assignment to a part. Of several values for one place, the last one stays.
 
-        A tensor that is assigned where other tensors or lists of positions choose must be of self's dtype, or of int32 for
-        int64 and back, else DTypeError; elsewhere, and where it is one number for the places of a single mask, it is cast.
+        If tensors or lists select the part, an assigned tensor must have self's dtype, or int32 for int64 and back, else
+        DTypeError. It is cast if only ints and slices select, or if it is one number for the places of a single mask.
         """
         _assign(self, key, value)
 
@@ -98,7 +98,7 @@ def _is_entry(k: Any) -> bool:
 
 
 def _is_mask(k: Any) -> bool:
-    """Whether an entry of a key is a single bool, or bytes that stand for bools."""
+    """Whether an entry of a key is a single bool, or of uint8, which is read as bools."""
     return isinstance(k, TensorBase) and (k.dtype is uint8 or (k.dtype is bool_ and not k.ndim))
 
 
@@ -343,7 +343,7 @@ def _assign(x: Any, key: Any, value: Any) -> None:
     if is_plain:
         _assign_to_part(x[keys], value)
         return
-    x._check_writable("setitem")  # before keys are looked at, as in PyTorch
+    x._check_writable("setitem")  # before keys are checked, as in PyTorch
     if not casts(keys, value):
         _check_dtype(x, value)
     value = wrap(cast(value.to(x.device)._node, x.dtype))
@@ -370,7 +370,7 @@ def _put_selected(x: Any, keys: tuple[Any, ...], value: Any) -> None:
 
 
 def _at_all_places(value: Any, choice: Choice) -> Any:
-    """A value that is the same for all places of the mask, as it is beside the part; None if it differs, or does not fit."""
+    """A value that is the same at all places of the mask, in a shape that broadcasts to the part; None if it differs, or does not fit."""
     if value.numel() == 1:
         return value.reshape(())
     rest = choice.part.shape[choice.axes :]

@@ -36,7 +36,9 @@ class Overwritten(Primitive):
         return None, g if self.goes_on else build.like(g, 0)
 
 
-Overwritten.kind = "alias"  # said here and not in the class, so that it is no record of the registry: no plan holds one
+Overwritten.kind = (
+    "alias"  # set here, not in the class, which keeps it out of the registry of records: no plan contains one
+)
 
 
 def without_history(node: Node) -> Node:

@@ -34,7 +34,9 @@ class Transfer(Primitive):
         return (moved(g, execute.download(g), node.inputs[0].device),)
 
 
-Transfer.kind = "alias"  # said here and not in the class, so that it is no record of the registry: no plan holds one
+Transfer.kind = (
+    "alias"  # set here, not in the class, which keeps it out of the registry of records: no plan contains one
+)
 
 
 def moved(node: Node, value: np.ndarray, device: str) -> Node:
