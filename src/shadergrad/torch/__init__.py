@@ -12,7 +12,7 @@ from ..system.optional_packages import require
 
 require("torch", "torch", "shadergrad.torch")
 if sys.modules["torch"].__name__ != "torch" or not hasattr(sys.modules["torch"], "_C"):
-    from ..errors import ShadergradError  # late: only to say this
+    from ..errors import ShadergradError  # late: only for this error
 
     raise ShadergradError(
         "[shadergrad.torch] torch is shadergrad itself in this process. Hint: start the program with python, not with shadergrad run."

@@ -38,7 +38,7 @@ def register() -> None:
             return _address_of(cell)
         if self.device.type != "webgpu":
             return of_storage(self)
-        if not hasattr(self, "address"):  # bytes that no tensor lies over yet: its cell takes the address over
+        if not hasattr(self, "address"):  # bytes without a tensor so far: its cell will take this address
             self.address = _next()  # type: ignore[attr-defined]
         return self.address  # type: ignore[attr-defined]
 

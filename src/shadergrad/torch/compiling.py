@@ -34,7 +34,7 @@ from .private import (
 from .storage import cell_of, is_ours, offset_of, read, view, wrap, write
 
 aten = torch.ops.aten
-RESHAPED = {  # layouts in a capture may differ from PyTorch's: what is one block of memory there need not be one here
+RESHAPED = {  # layouts in a capture may differ from PyTorch's: a tensor that is contiguous there may not be so here
     aten.view.default: aten.reshape.default,
     aten._unsafe_view.default: aten.reshape.default,
     aten._reshape_alias.default: lambda x, size, stride: x.reshape(size),
@@ -69,7 +69,7 @@ def _writes(graph: torch.fx.Graph) -> dict[torch.fx.Node, tuple[int, torch.fx.No
 
 def _reasons(graph: torch.fx.Graph, writes: Collection[torch.fx.Node]) -> Iterator[str]:
     """The reasons why a graph cannot be one step, in words."""
-    constant: set[torch.fx.Node] = set()  # what PyTorch's cpu computes of constants, once, while the step is captured
+    constant: set[torch.fx.Node] = set()  # nodes that PyTorch's cpu computes from constants, once, during the capture
     for node in graph.nodes:
         value = node.meta.get("val")
         is_operator = isinstance(node.target, torch._ops.OpOverload)
@@ -119,7 +119,7 @@ def _order(meta: Any) -> tuple[int, ...] | None:
     expected = 1
     for i in reversed(order):
         if int(meta.shape[i]) != 1 and strides[i] != expected:
-            return None  # expanded, or with gaps: nothing lays a view over its memory
+            return None  # expanded, or with gaps: no view of its memory is made
         expected *= int(meta.shape[i])
     return order
 
@@ -128,7 +128,7 @@ class Graph:
     """One graph: a compiled step, called with a list of its arguments, which it empties."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
-        self._boxed_call = True  # AOTAutograd asks it of the object: the caller holds no argument longer than needed
+        self._boxed_call = True  # AOTAutograd reads it: the caller then holds no argument longer than needed
         self.module = module
         self.nodes = list(module.graph.nodes)
         held = [operator.attrgetter(node.target)(module) for node in self.nodes if node.op == "get_attr"]
@@ -156,7 +156,7 @@ class Graph:
         )
 
     def __call__(self, args: list[Any]) -> Any:
-        for constant in self.constants:  # what would be computed within the step would be a part of it
+        for constant in self.constants:  # before the capture: computed within the step, it would be a part of it
             _ = cell_of(constant).value
         if self.step is None:
             given = [*args]

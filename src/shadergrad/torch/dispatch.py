@@ -44,7 +44,7 @@ Run = Callable[..., Any]
 _libraries: list[Any] = []  # kernels are registered as long as their library lives
 _resolved: dict[Any, Run] = {}
 _followed: dict[Any, Run] = {}
-_hosted: set[Any] = set()  # of those, what the host computes
+_hosted: set[Any] = set()  # the resolved ones that the host computes
 _decompositions = decompositions()
 DROPPED = ("layout", "pin_memory", "memory_format", "non_blocking")  # arguments that do not affect values
 

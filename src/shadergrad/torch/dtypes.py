@@ -33,7 +33,7 @@ STORED: dict[torch.dtype, DType] = {
     torch.complex128: sg.complex128,
 }
 TORCH: dict[DType, torch.dtype] = {stored: dtype for dtype, stored in STORED.items()}
-WIDER = {  # what a shader lacks, and what stands for it there
+WIDER = {  # dtypes that shaders lack, and their substitutes
     torch.float64: "float32, with 24 bits of mantissa in place of 53",
 }
 _on_gpu = False

@@ -328,8 +328,8 @@ class Entry:
         return None
 
     def _are_laid_out(self, tensors: list[Any]) -> bool:
-        """Whether tensors have the entry's layouts. The guard compares all at once, but also what does not matter here, such as
-        requires_grad: where it refuses, they are compared one by one, and the next call with such tensors passes it.
+        """Whether tensors have the entry's layouts. The guard compares all at once, but also properties that do not matter here, such
+        as requires_grad. If it refuses, they are compared one by one, and the next call with such tensors passes it.
         """
         if self.offsets != [*map(_offset_of, tensors)]:
             return False

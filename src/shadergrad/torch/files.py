@@ -36,7 +36,7 @@ def _on_host(storage: Any) -> torch.UntypedStorage:
     if dtype is None:
         value = storage.cell.value
         dtype = TORCH[value.dtype]
-        if value.numel() * dtype.itemsize != storage.nbytes():  # it stands for another, of which there are several
+        if value.numel() * dtype.itemsize != storage.nbytes():  # it substitutes another dtype, which is not unique
             raise DTypeError("[torch] a storage of webgpu does not say which dtype it has. Hint: move its tensor.")
     n = storage.nbytes() // dtype.itemsize
     return to_host(lay(new_tensor((n,), dtype), storage, 0, (n,), (1,))).untyped_storage()

@@ -103,7 +103,7 @@ def _shown(op: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _layouts(op: Any, args: Any, kwargs: Any) -> list[Any] | None:
-    """Sizes and strides of each result, or None for a row-major one; None if PyTorch does not tell."""
+    """Sizes and strides of each result, or None for a row-major one; None if PyTorch does not give them."""
     key = op, _kind(args), tuple((k, _kind(v)) for k, v in kwargs.items())
     try:
         return _known[key]

@@ -72,7 +72,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def total_memory() -> int:
-    """Of SHADERGRAD_MEMORY_LIMIT; 0 where that is not set."""
+    """SHADERGRAD_MEMORY_LIMIT in bytes; 0 if that is not set."""
     return _statistics().limit or 0
 
 

@@ -293,11 +293,11 @@ def skip_when_tracing(package: str) -> None:
 
 
 add_to_each: Callable[..., None] = torch._foreach_add_  # type: ignore[attr-defined]
-_of_torch: dict[Callable[..., None], Callable[..., None]] = {}  # by what replaced them
+_of_torch: dict[Callable[..., None], Callable[..., None]] = {}  # by their replacements
 
 
 def replace_function_over_lists(name: str, make: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
-    """Replace the function with which an optimizer updates lists of tensors (`foreach`) by what `make` makes of it."""
+    """Replace the function with which an optimizer updates lists of tensors (`foreach`) by the result of `make(it)`."""
     of_torch = _function_over_lists(name)
     made = make(of_torch)
     _of_torch[made] = of_torch

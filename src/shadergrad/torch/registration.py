@@ -158,7 +158,7 @@ def _warn_of_cuda() -> None:
 
 def register() -> None:
     """Register the device "webgpu", its module, kernels, autocast, copies, and the flush after each optimizer's step."""
-    if hasattr(torch, NAME):  # this package is imported anew
+    if hasattr(torch, NAME):  # this package is imported again
         return
     private.register(NAME, _module())
     torch.autograd.set_multithreading_enabled(False)  # kernels are Python: one thread holds the interpreter anyway

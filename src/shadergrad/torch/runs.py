@@ -78,7 +78,7 @@ class Run:
         """Give every living cell its value. Returns the values by place."""
         with _ending:
             cells = self._alive()
-            if self.is_over and cells:  # what `compute` left, because it is a view; the next time it is computed
+            if self.is_over and cells:  # views, which `compute` left; next time it computes them
                 self.at.asked.update([c.place for c in cells])
             self.is_over = True
             found = self._nodes(_places(cells))
@@ -100,7 +100,7 @@ class Run:
             found = None
             try:
                 found = None if quick is None else quick.results(self.inputs, self.device)
-            finally:  # also where that raises: then they are pending
+            finally:  # also if that raises: then the values are pending
                 is_computed = found is not None
                 found = self._nodes(places) if found is None else found
                 self.is_over = True

@@ -43,7 +43,7 @@ class Cell:
 
     def __init__(self, value: Tensor | None, run: Any = None, place: int = 0) -> None:
         self._value = value
-        self._node: Any = None  # of a value that no tensor was made of yet
+        self._node: Any = None  # of a value without a tensor so far
         self.run = run
         self.place = place
         self.address = 0  # addresses.py gives one where a program asks
@@ -82,7 +82,7 @@ class Cell:
         self._node = node
         self.run = None
         if node.storage is None:
-            self._value = Tensor._of(node)  # which is noted, to be computed
+            self._value = Tensor._of(node)  # a tensor, which registers the pending node
 
     def holds(self, count: int, dtype: Any) -> bool:
         """Whether the value has that many elements of a dtype; does not end a sequence."""
@@ -172,7 +172,7 @@ def cell_of(x: torch.Tensor) -> Cell:
         return storage.cell
     except AttributeError:
         host = getattr(storage, "host", None)
-        if host is not None:  # bytes that files.py moved here, before it was known which values they are
+        if host is not None:  # bytes that files.py moved here before their dtype was known
             storage.cell = Cell(from_host(torch.empty(0, dtype=x.dtype).set_(host)))
             storage.cell.address = getattr(storage, "address", 0)
             del storage.host

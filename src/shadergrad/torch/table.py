@@ -65,7 +65,7 @@ def passing(*names: str) -> Callable[[F], F]:
 
 
 def gradient_of_torch(name: str) -> Callable[[F], F]:
-    """Says, over torch.Tensors, for which arguments the kernel of one of PyTorch's compositions stands in for it, with PyTorch's formula of its gradient."""
+    """Says, over torch.Tensors, for which arguments a kernel replaces one of PyTorch's compositions, with PyTorch's formula of its gradient."""
 
     def noted(function: F) -> F:
         WITH_GRADIENT_OF_TORCH[name] = function

@@ -64,7 +64,7 @@ kernel("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")(lambda
 
 @pure_kernel("gelu_backward")
 def gelu_backward(g: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
-    """Of x Phi(x), or with "tanh" of its approximation (https://arxiv.org/abs/1606.08415)."""
+    """The gradient of x Phi(x), or, with "tanh", of its approximation (https://arxiv.org/abs/1606.08415)."""
     if approximate == "none":
         return g * (0.5 * (1 + (x * math.sqrt(0.5)).erf()) + x * (-0.5 * x * x).exp() / math.sqrt(2 * math.pi))
     scale, cubed = math.sqrt(2 / math.pi), 0.044715

@@ -31,7 +31,7 @@ def index_put(x: Tensor, indices: Any, value: Tensor, accumulate: bool = False) 
 
 
 def _positions(x: Tensor, indices: Any) -> tuple[Tensor, ...]:
-    """Every axis with an index: a missing one counts along its axis."""
+    """An index for every axis: a missing one becomes the positions along its axis."""
     if not any(i is None for i in indices) and len(indices) == x.dim():
         return tuple(indices)
     key = _key((*indices, *[None] * (x.dim() - len(indices))))

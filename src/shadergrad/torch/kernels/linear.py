@@ -42,7 +42,7 @@ pure_kernel("linear")(F.linear)
 
 @pure_kernel("linear_backward")
 def linear_backward(x: Tensor, g: Tensor, weight: Tensor, asked: Any) -> Any:
-    """Gradients of input, weight and bias from that of the result, each if it is asked for."""
+    """Gradients of input, weight and bias from that of the result, each if it is requested."""
     count = math.prod(x.shape[:-1])
     rows = g.reshape(count, g.shape[-1])
     return (
