@@ -35,7 +35,7 @@ from .preview import PREVIEW, preview
 from .state_file import Key, state_bytes
 from .wasm_step import WasmStep
 
-PAGES = {  # and the scripts that each needs alone
+PAGES = {  # and the scripts that no other page needs
     "step": ("step.js",),
     "digits": ("digits.js",),
     "automaton": ("automaton.js", "circuit.js", "circuit-text.js", "circuit-wasm.js", "circuit-worker.js"),
@@ -70,13 +70,13 @@ def export(
     page: "step"; "compare", which also runs the step on the CPU, in plain JavaScript (matrix multiplication, convolution, attention,
     recurrent layers, random numbers, sorting; operations of `extend` that have `javascript`); or a page of the library's recipes. Steps
     that JavaScript cannot run need a GPU on the other pages.
-    settings: JSON data for it. address: where the folder will lie on the web: links to the page show its picture only by a full address.
+    settings: JSON data for it. address: where the folder will be on the web: links to the page show its picture only by a full address.
     targets: the adapters that have plans of their own beside the portable one, which runs on all: names of `sg.web.TARGETS`, or
     targets by names of yours, the best first. A page takes the first that its adapter allows, and fetches no other. By default
     ("matrices", "desktop"): GPUs of desktops, with more storage buffers and workgroup memory, and unrolled loops; "matrices" also uses
     their matrix units, in steps with float16, where a browser grants them. "subgroups" is for software
-    adapters with subgroups of eight or more. Each plan takes about half the time of an export without any, which is `targets=()`; one that is like
-    those before it is not written.
+    adapters with subgroups of eight or more. Each plan takes about half the time of an export without any, which is `targets=()`; a plan equal to
+    an earlier one is not written.
     Returns the folder. Export overwrites an existing folder file by file.
     Raises WebError for invalid file names, data that do not fit and unknown targets, CompileError for a step that cannot be exported (see
     `CompiledStep.portable`).
@@ -181,7 +181,7 @@ def _planned(
 
 
 def _write_for_cpu(site: Path, name: str, javascript: str | None, wasm: WasmStep | None) -> None:
-    """Write a program for the page's CPU, and remove what an earlier export wrote of it."""
+    """Write a program for the page's CPU, and remove its files of an earlier export."""
     for end in (".cpu.js", ".wasm", ".wasm.js"):
         (site / f"{name}{end}").unlink(missing_ok=True)
     if javascript is not None:
@@ -269,7 +269,7 @@ def _without_unused_types(module: str) -> str:
 
 
 def _class_of(before: str) -> bool:
-    """Whether the class in which a text stands, if any, is exported."""
+    """Whether the class that a text is in, if any, is exported. before: the text before it."""
     classes = re.findall(r"^(export )?class ", before, re.MULTILINE)
     return not classes or bool(classes[-1])
 

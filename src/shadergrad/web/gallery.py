@@ -28,7 +28,8 @@ def gallery(
 ) -> Path:
     """Write an index.html that links the pages in the folders of a folder, with their pictures: those of `export`, and playgrounds.
 
-    title, text: of the page. first: the names of folders that come before the others. address: where the folder will lie on the web, for the pictures in links to it.
+    title, text: of the page. first: the names of folders that come before the others. address: where the folder will
+    be on the web, for the pictures in links to it.
     Returns the folder. Raises WebError if there is no page.
 
     >>> import tempfile

@@ -15,7 +15,7 @@ COMPARED = (
 )
 REDUCED = {"prod": ("1", "{} * a"), "amax": ("{low}", "Math.max({}, a)"), "amin": ("{high}", "Math.min({}, a)")}
 INFINITE = {"low": "-Infinity", "high": "Infinity"}
-LIMITS = {  # of numbers without infinities
+LIMITS = {  # of dtypes without infinities
     "int32": {"low": "-2147483648", "high": "2147483647"},
     "uint32": {"low": "0", "high": "4294967295"},
 }

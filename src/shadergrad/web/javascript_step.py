@@ -203,7 +203,7 @@ const RESULTS = {json.dumps(results)};"""
                 self.loop(out, [out], half % "a")
 
     def _reshape(self, view: View, shape: tuple[int, ...], _: Any) -> View:
-        if [n for n in view.shape if n != 1] == [n for n in shape if n != 1]:  # axes of one come and go
+        if [n for n in view.shape if n != 1] == [n for n in shape if n != 1]:  # only axes of size 1 differ
             strides = iter([s for n, s in zip(view.shape, view.strides, strict=True) if n != 1])
             return View(view.memory, shape, tuple(0 if n == 1 else next(strides) for n in shape), view.offset)
         return View(self.packed(view).memory, shape, contiguous(shape))
@@ -480,7 +480,7 @@ OPERATION = "OperationCall"  # of extend.py
 VIEWS = frozenset({"Reshape", "Expand", "Permute", "InRange", "Slice", "Flip", "Window"})
 MADE = {"Constant", "Iota", "Where", "Gather", "ScatterAdd", "Cat", "Pad", "Fold", "Conv", "Dot", "Bitcast", "Threefry"}
 MADE |= {"Attention", "AttentionGradient", "ArgSort", "RunningSum", "ScatterReduce", OPERATION}
-# what may give halves: elementwise operations, which are rounded, and moves
+# primitives whose results may be halves: elementwise operations, which are rounded, and moves
 OF_HALVES = UNARY.keys() | BINARY.keys() | {"Constant", "Where", "Cat", "Pad", "Gather", "ReduceMax", "ReduceMin"}
 KNOWN = VIEWS | UNARY.keys() | BINARY.keys() | REDUCE.keys() | MADE
 

@@ -29,7 +29,7 @@ BINARY = {
     "LessEqual": "a <= b ? 1 : 0", "Greater": "a > b ? 1 : 0", "GreaterEqual": "a >= b ? 1 : 0", "And": "a & b", "Or": "a | b",
     "Xor": "a ^ b", "ShiftRight": "a >> Math.min(b, 31)", "ShiftLeft": "b >>> 0 > 31 ? 0 : a << b", "Atan2": "Math.atan2(a, b)", "Fmod": "a % b",
 }  # fmt: skip
-OTHERWISE = {  # of results that are no floats
+OTHERWISE = {  # for results other than floats
     ("Add", "bool"): "a | b", ("Mul", "bool"): "a & b", ("Cast", "bool"): "a !== 0 ? 1 : 0", ("Mul", "int32"): "Math.imul(a, b)",
     ("Mul", "uint32"): "Math.imul(a, b)", ("Not", "int32"): "~a", ("Not", "uint32"): "~a",
     ("ReduceProd", "int32"): "Math.imul(s, a)", ("ReduceProd", "uint32"): "Math.imul(s, a) >>> 0",
@@ -43,7 +43,7 @@ REDUCE = {
 }
 
 
-HELPERS = {  # what JavaScript has no function for. erf: Abramowitz and Stegun 7.1.26, to 1.5e-7. erfc: Numerical Recipes, 6.2, to 1.2e-7
+HELPERS = {  # functions that JavaScript lacks. erf: Abramowitz and Stegun 7.1.26, to 1.5e-7. erfc: Numerical Recipes, 6.2, to 1.2e-7
     # of its size. erfinv: M. Giles, "Approximating the erfinv function", 2010. lgamma: Lanczos, g = 7
     "asFloat16": """function asFloat16(x) {
   const y = rounded(x, 11, 113);

@@ -1,8 +1,8 @@
-"""Joins a module of a page with the rooms that it is made of, so that a page asks for one file, and who embeds it copies one.
+"""Joins a page's module and the modules that it re-exports, its rooms, into one file: a page requests one file, and other sites copy one.
 
-In: a module that only exports names from its rooms, in their order, each of which imports from those before it alone. Out: one module
+In: a module that only exports names from its rooms, in an order in which each room imports only from earlier ones. Out: one module
 with the same exports and types. The sources run in a browser as they are; joining them renames nothing, so a name that two rooms
-declare is a syntax error. It needs the standard library alone: scripts/npm.py runs without the library.
+declare is a syntax error. It imports only the standard library, because scripts/npm.py runs without this library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EXPORTED = re.compile(r"^export (?=(?:async )?(?:const|function|class) (\w+))",
 
 
 def joined(module: Path) -> str:
-    """The module as one file: its head, and its rooms without imports, of whose names it exports those that the module exports.
+    """The module as one file: its head, and its rooms without imports. It exports the same names as the module.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -23,7 +23,7 @@ from .wheels import write_wheels
 BUILDER = ("jupyterlite_core", "jupyterlite_pyodide_kernel", "jupyter_server", "comm")
 KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
 INSTALL = "%pip install -q shadergrad"
-OF_THE_KERNEL = ("comm",)  # what its Python installs beside Pyodide's packages, from PyPI if it is not on the shelf
+OF_THE_KERNEL = ("comm",)  # packages that its Python installs beside Pyodide's, from PyPI if the site lacks them
 MOST_SAID = 600  # characters of a builder's error
 
 
@@ -31,9 +31,9 @@ def lite(folder: str | Path, pyodide: str | Path | None = None) -> Path:
     """Write a JupyterLite site with three notebooks: first steps, an automaton to paint on, a small GPT to fine-tune.
 
     pyodide: an http(s) address of a folder of Pyodide's, by default the one that JupyterLite takes, at jsDelivr; or a folder on this
-    machine, which is copied: then the site asks no other host for anything. It must be the version that the installed
+    machine, which is copied: then the site requests nothing from other hosts. It must be the version that the installed
     jupyterlite-pyodide-kernel is made for, 0.27 for 0.6.
-    Returns the folder. Raises WebError if the extra `lite` is not installed, the folder of Pyodide is none, or the builder fails.
+    Returns the folder. Raises WebError if the extra `lite` is not installed, `pyodide` is no folder of Pyodide's, or the builder fails.
 
     >>> try:
     ...     sg.web.lite("site", pyodide="no-such-folder")
@@ -96,7 +96,7 @@ def builder_config() -> dict[str, Any]:
 
 
 def origin_of_notebooks(folder: str | Path) -> str:
-    """The host of the Pyodide of a JupyterLite site in that folder; "" where there is no such site."""
+    """The host of the Pyodide of a JupyterLite site in that folder; "" if there is no such site."""
     try:
         found = json.loads((Path(folder) / "jupyter-lite.json").read_text(encoding="utf-8"))["jupyter-config-data"]
         address = found.get("litePluginSettings", {}).get(KERNEL, {}).get("pyodideUrl", PYODIDE)

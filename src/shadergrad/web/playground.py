@@ -21,7 +21,7 @@ from .wheels import write_wheels
 
 PYODIDE = "https://cdn.jsdelivr.net/pyodide/v0.27.7/full/"
 SCRIPTS = ("playground.js", "python-worker.js")
-PLAYGROUND = ("playground.html", *SCRIPTS)  # beside the files of exported pages, which get none of these
+PLAYGROUND = ("playground.html", *SCRIPTS)  # files that exported pages do not get
 SHELF = "python.json"
 
 
@@ -29,8 +29,8 @@ def playground(folder: str | Path, pyodide: str | Path = PYODIDE, program: str |
     """Write a page with an editor, whose programs train on the visitor's GPU.
 
     pyodide: an http(s) address of a folder of Pyodide's, by default at jsDelivr; or a folder on this machine, which is copied: then the
-    page asks no other host for anything. program: the text that the editor begins with; by default an example.
-    Returns the folder. Raises WebError if the folder of Pyodide is none, or a package of the wheels is not installed.
+    page requests nothing from other hosts. program: the text that the editor begins with; by default an example.
+    Returns the folder. Raises WebError if `pyodide` is no folder of Pyodide's, or a package of the wheels is not installed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

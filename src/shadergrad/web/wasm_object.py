@@ -36,7 +36,7 @@ def linked(code: bytes, functions: Sequence[str], stack_top: int, end: int) -> b
     )
     order = sorted(
         sections, key=lambda number: (number == DATA, number)
-    )  # the count of data segments, 12, stands before the code
+    )  # section 12, the count of data segments, comes before the code
     if 12 in sections:
         order.remove(12)
         order.insert(order.index(10), 12)
@@ -58,7 +58,7 @@ def data_end(code: bytes) -> int:
 
 
 def _sections(code: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and content of each, without those that only a linker reads."""
+    """The number and the content of each section, without those that only a linker reads."""
     yield from ((number, content) for number, content in _all_sections(code) if number != CUSTOM)
 
 

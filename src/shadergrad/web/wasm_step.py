@@ -32,7 +32,7 @@ MOST_BYTES = 1 << 31  # of a memory
 
 @dataclass(frozen=True)
 class WasmStep:
-    """module: of WebAssembly. script: of JavaScript, which runs it."""
+    """module: the WebAssembly. script: the JavaScript that runs it."""
 
     module: bytes
     script: str

@@ -23,7 +23,8 @@ REQUIRES = "Requires-Dist: numpy>=1.26\nRequires-Dist: rich>=13\n"
 
 
 def write_wheels(folder: Path, more: Sequence[str] = ()) -> list[str]:
-    """Write the wheels into a folder, and those of more installed distributions; their names. Raises WebError if a package is not installed."""
+    """Write the wheels into a folder, also those of `more` installed distributions; returns their names. Raises WebError
+    if a package is not installed."""
     folder.mkdir(parents=True, exist_ok=True)
     wheels = dict([_own(), *map(_installed, (*NEEDED, *more))])
     for old in folder.glob("*.whl"):
