@@ -210,9 +210,14 @@ try:
     get_device("webgpu").get_pipelines([Kernel("wrong", "map", ("read_write",), text)])
 except CompileError as error:
     print(error)
+import asyncio
+import shadergrad as sg
+await asyncio.sleep(0.2)  # until the browser has reported all errors
+print((sg.ones(3, device="webgpu") * 2).tolist())
 """)
     assert "'wrong' does not compile, line 3" in said
     assert "oops" in said
+    assert said.endswith("[2.0, 2.0, 2.0]"), "the next call has no part in the error"
 
 
 def test_too_large_a_tensor_is_refused_in_words(python: Python) -> None:

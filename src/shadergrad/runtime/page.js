@@ -55,7 +55,9 @@ globalThis.shadergradPage ??= {
       return encoder;
     }
     async function made(layout, code) {
+      device.pushErrorScope("validation"); // or the module's error would be reported again, in some later call
       const module = device.createShaderModule({ code });
+      device.popErrorScope().catch(() => {}); // of a lost device
       try {
         const pipeline = await device.createComputePipelineAsync({ layout, compute: { module, entryPoint: "main" } });
         return [pipeline, null];
