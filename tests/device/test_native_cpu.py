@@ -521,6 +521,7 @@ def test_explanations_say_that_operations_are_fused(computes: Any, monkeypatch: 
 
 def test_explain_lists_native_kernels_and_what_numpy_computes(computes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     computes("native")
+    monkeypatch.setattr(plan, "config", replace(plan.config, cpu="native"))
     model = sg.nn.Linear(40, 30)
     step = sg.compile(lambda x: (model(x).exp() * 2).softmax(-1).sort()[0])
     x = sg.tensor(np.ones((50, 40), np.float32))

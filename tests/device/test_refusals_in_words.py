@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import shadergrad as sg
+from shadergrad import plan
 from shadergrad.plan import compact
 
 
@@ -122,7 +124,8 @@ def test_a_table_cuts_no_shape(shape: str, wanted: str) -> None:
     assert compact(shape) == wanted
 
 
-def test_the_cpu_devices_tables_show_shapes_and_what_reads_what() -> None:
+def test_the_cpu_devices_tables_show_shapes_and_what_reads_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "config", replace(plan.config, cpu="reference"))  # native kernels: test_native_cpu.py
     step = sg.compile(lambda x: (x.exp() * 2).sum())
     step(sg.ones(3, 4))
     why = step.explain(why=True)
