@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -371,10 +371,8 @@ def _table_of_reasons(plan: Plan) -> Explanation:
         reasons: dict[str, list[int]] = {}
         for separation in sorted(note.separations, key=lambda a: -a.before):
             reasons.setdefault(str(separation), []).append(separation.before)
-        first = (str(n), plan.kernels[d.kernel].name, in_column(note.origin))
-        for reason, before in reasons.items() or [("", [])]:
-            rows.append((*first, _numbers(before), reason))
-            first = ("", "", "")
+        first = str(n), plan.kernels[d.kernel].name, in_column(note.origin)
+        rows += _rows_of_reasons(first, reasons)
     below = f"{len(plan.dispatches)} dispatches, with those that they read results of, and why they are not one"
     return Explanation(("#", "kernel", "from", "reads", "not one kernel, for"), rows, 5, below)
 
@@ -442,11 +440,16 @@ def _native_table(plan: Plan, why: bool) -> Explanation:
         reasons: dict[str, list[int]] = {}
         for k in before:
             reasons.setdefault(step.reasons.get(k, ""), []).append(k)
-        for reason, numbers in reasons.items() or [("", [])]:
-            rows.append((*first, _numbers(numbers), reason))
-            first = ("", "", "")
+        rows += _rows_of_reasons(first, reasons)
     last = ("reads", "not one kernel, for") if why else ("choice", "reads")
     return Explanation(("#", "kernel", "from", *last), rows, 5, f"{len(plan.dispatches)} operations, {_how_run(plan)}")
+
+
+def _rows_of_reasons(first: tuple[str, str, str], reasons: Mapping[str, list[int]]) -> Iterator[tuple[str, ...]]:
+    """The rows of one dispatch: a row for each reason, with the numbers of the dispatches that it is the reason for."""
+    for reason, before in reasons.items() or [("", [])]:
+        yield (*first, _numbers(before), reason)
+        first = "", "", ""
 
 
 def _numbers(before: Sequence[int]) -> str:

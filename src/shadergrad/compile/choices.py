@@ -172,9 +172,9 @@ class MapChoice:
 @dataclass(frozen=True)
 class RowChoice:
     """rows: per workgroup. width: threads per row. lanes: elements per load along a row. columns: neighbouring rows that a thread processes
-    at once, 1 or 4: rows that are columns in memory, so that a load covers one element of each. rows counts such quads. unrolled: whether the loop along a row is unrolled, so
-    that values stay in registers from one loop to the next. alone: whether one thread processes a row, in loops that are not unrolled.
-    one_stage: whether the threads' results are combined between one pair of barriers.
+    at once, 1 or 4. Four are columns in memory, so that a load covers one element of each; `rows` then counts fours. unrolled: whether the
+    loop along a row is unrolled, so that values stay in registers from one loop to the next. alone: whether one thread processes a row, in
+    loops that are not unrolled. one_stage: whether the threads' results are combined between one pair of barriers.
     """
 
     rows: int

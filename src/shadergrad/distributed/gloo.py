@@ -25,9 +25,8 @@ from .library import c10d
 
 LANES = {8: 8, 16: 4, 32: 2}  # connections between two processes, in groups of at most so many; larger groups have one
 LEAST = 1 << 19  # the fewest bytes for which another connection pays
-GATHERED = (
-    4  # processes; up to so many, gathering halves and adding them here moves no more bytes than a sum in float32
-)
+# processes: up to this number, gathering halves and adding them here moves no more bytes than a sum in float32
+GATHERED = 4
 
 Explain = Callable[[BaseException], str]  # what is known of why an operation failed
 

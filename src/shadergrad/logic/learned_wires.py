@@ -101,9 +101,7 @@ def draw_rows(n_in: int, rows: int, most: int, key: np.ndarray) -> np.ndarray:
     drawn = np.empty((rows, taken), np.int32)
     order = np.zeros(0, np.int64)
     for row in range(rows):
-        if (
-            len(order) < taken
-        ):  # the next round: it begins with wires that are not left over, so that no row repeats one
+        if len(order) < taken:  # the next round begins with wires that are not left over, so that no row repeats one
             fresh = rng.permutation(n_in)
             repeated = np.isin(fresh, order)
             order = np.concatenate([order, fresh[~repeated], fresh[repeated]])

@@ -138,10 +138,8 @@ class AddressTensor(RepeatTensor):
         if shared is None or shared.storage.tensor() is self or self._serial == shared.storage.origin:
             return None
         found = self._all_of(shared.storage)
-        if (
-            shared.storage.tensor() is None and current.trace is None
-        ):  # so that it is the same object as long as it is referenced
-            shared.storage.tensor = weakref.ref(found)
+        if shared.storage.tensor() is None and current.trace is None:
+            shared.storage.tensor = weakref.ref(found)  # the same object as long as it is referenced
         return found
 
     def _is_view(self) -> bool:

@@ -91,9 +91,8 @@ class Tensor(NamedTensor):
         copied = memo.setdefault(COPIED, {})  # by storages, which the tensors that are copied keep alive
         storage, path = self._shared.storage, (*self._shared.path, *self._path)
         if id(storage) not in copied:
-            if (
-                path and current.trace is not None
-            ):  # a capture does not read memory that no tensor of the function shows
+            if path and current.trace is not None:
+                # a capture does not read memory that no tensor of the function shows
                 copied[id(storage)] = None
                 return None
             copied[id(storage)] = (Tensor._all_of(storage) if path else self).detach().clone()

@@ -36,9 +36,8 @@ class Overwritten(Primitive):
         return None, g if self.goes_on else build.like(g, 0)
 
 
-Overwritten.kind = (
-    "alias"  # set here, not in the class, which keeps it out of the registry of records: no plan contains one
-)
+# set here, not in the class, which keeps it out of the registry of records: no plan contains one
+Overwritten.kind = "alias"
 
 
 def without_history(node: Node) -> Node:

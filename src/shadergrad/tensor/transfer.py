@@ -34,9 +34,8 @@ class Transfer(Primitive):
         return (moved(g, execute.download(g), node.inputs[0].device),)
 
 
-Transfer.kind = (
-    "alias"  # set here, not in the class, which keeps it out of the registry of records: no plan contains one
-)
+# set here, not in the class, which keeps it out of the registry of records: no plan contains one
+Transfer.kind = "alias"
 
 
 def moved(node: Node, value: np.ndarray, device: str) -> Node:

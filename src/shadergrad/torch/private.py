@@ -22,14 +22,8 @@ TESTED = ("2.13", "2.12", "2.14")  # the releases that the tests ran on, the sui
 KEY = "PrivateUse1"
 AUTOCAST_KEY = "AutocastPrivateUse1"
 AUTOGRAD_KEY = "AutogradPrivateUse1"
-OVER_LISTS = (
-    "adam",
-    "sgd",
-    "adagrad",
-    "rmsprop",
-    "adamax",
-    "adadelta",
-)  # optimizers whose functions over lists are replaced
+# optimizers whose functions over lists are replaced
+OVER_LISTS = ("adam", "sgd", "adagrad", "rmsprop", "adamax", "adadelta")
 
 
 class TorchVersionError(ShadergradError, RuntimeError):

@@ -22,10 +22,8 @@ from ..groups import Group, row_position
 from ..recorder import UNKNOWN, Recorder
 from .registers import LANES
 
-STRIDED, SCATTERED = (
-    8.0,
-    24.0,
-)  # the cost of a load with a constant stride, and of a gather, relative to a contiguous load
+# the cost of a load with a constant stride, and of a gather, relative to a contiguous load
+STRIDED, SCATTERED = 8.0, 24.0
 A_ROW = 20.0  # the cost of starting a row
 MOST_PIECES = 8  # pieces of a row: each is a loop in the text
 

@@ -33,11 +33,8 @@ from .unpacking import unpacked_late
 
 TARGET = Target("llvm", max_storage_buffers=64, max_binding_bytes=1 << 62)
 MOST_WEIGHTS = 1 << 24  # of an attention, stored from the forward to the backward pass
-CONVOLUTIONS = (
-    convolution.spread_to_residues,
-    convolution.depthwise_to_map,
-    convolution.conv_to_dot,
-)  # become matrix multiplications
+# become matrix multiplications
+CONVOLUTIONS = (convolution.spread_to_residues, convolution.depthwise_to_map, convolution.conv_to_dot)
 VIEWS = ("Reshape", "Permute", "Expand", "Slice", "Flip")  # NumPy has them without a copy
 
 

@@ -116,9 +116,8 @@ def _not(w: Statements, dtype: DType, values: list[Value]) -> Value:
 
 def _shift_right(w: Statements, dtype: DType, values: list[Value]) -> Value:
     x, by = values
-    if (
-        dtype.is_signed
-    ):  # a shift by more than the width leaves the sign; a negative width, as an unsigned number, is more
+    # a shift by more than the width leaves the sign; a negative width, as an unsigned number, is more
+    if dtype.is_signed:
         return w.op("ashr", x, w.call("umin", by, w.number(dtype.bits - 1, by)))
     return w.select(w.compare("icmp ult", by, w.number(dtype.bits, by)), w.op("lshr", x, by), w.number(0, x))
 

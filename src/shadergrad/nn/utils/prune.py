@@ -200,8 +200,9 @@ class _Channels(_Amount):
         super().__init__(amount)
         self.dim = dim
 
+    @abstractmethod
     def _scores(self, t: Tensor, others: tuple[int, ...]) -> Tensor:
-        raise NotImplementedError
+        """A score for each channel; the smallest are pruned. others: the axes within a channel."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if not -t.ndim <= self.dim < t.ndim:
