@@ -555,6 +555,7 @@ class TestReuse:
 
     def test_small_temporaries_of_two_programs_stay_theirs(self, make_device: Any) -> None:
         device = make_device()
+        at_first = device.statistics().buffers_allocated
         first, second = device.load(increments(4)), device.load(increments(6))
         x = put(device, 0.0)
         warm = device.statistics()
@@ -565,9 +566,8 @@ class TestReuse:
             (b,) = second.run([x])
             assert (get(a)[0], get(b)[0]) == (4, 6)
         after = device.statistics()
-        assert (
-            after.buffers_allocated == 8
-        )  # x, two slots of each, an output of each, and a third while the old one is held
+        # x, two slots of each, an output of each, and a third while the old one is held
+        assert after.buffers_allocated - at_first == 8
         assert after.bind_groups_created == warm.bind_groups_created
 
     def test_a_dropped_program_releases_its_bind_groups(self, device: WebGPUDevice) -> None:
@@ -720,14 +720,14 @@ class TestBoundedCaches:
         return [replace(increments(2), kernels=(kernel,)) for kernel in kernels]
 
     def test_pipelines_keep_to_their_limit_and_come_back_when_they_are_wanted(self, make_device: Any) -> None:
-        device = make_device(pipeline_memory=1 << 20)  # nine of these
+        device = make_device(pipeline_memory=1 << 20)  # nine of these on a software adapter, more on a GPU
         programs, x = [device.load(plan) for plan in self.plans(40)], put(device, 1.0)
         for _ in range(2):
             for program in programs:
                 (out,) = program.run([x])
                 assert get(out)[0] == 3
                 statistics = device.statistics()
-                assert statistics.pipelines <= 9
+                assert statistics.pipelines < 20
                 assert statistics.pipeline_bytes <= 1 << 20
 
     def test_the_least_recently_run_goes_first(self, make_device: Any, monkeypatch: Any) -> None:

@@ -116,6 +116,10 @@ def wide(x: Node) -> Node:
     return make(e.Cast(float32), x)
 
 
+def itself(comparison: Primitive, x: Node) -> Node:
+    return make(comparison, x, x)
+
+
 def half(x: Node) -> Node:
     return make(e.Cast(float16), x)
 
@@ -247,6 +251,14 @@ RULES: dict[Rule, dict[str, tuple[Build, str]]] = {
     simplify.known_condition: {
         "where true": (lambda g: make(e.Where(), number(True, 3, dtype=bool_), g.input(3), g.input(3)), "in0"),
         "where false": (lambda g: make(e.Where(), number(False, 3, dtype=bool_), g.input(3), g.input(3)), "in1"),
+    },
+    simplify.compared_with_itself: {
+        "x == x": (lambda g: itself(e.Equal(), g.input(3)), "not(isnan(in0))"),
+        "x != x": (lambda g: itself(e.NotEqual(), g.input(3)), "isnan(in0)"),
+        "x >= x": (lambda g: itself(e.GreaterEqual(), g.input(3)), "not(isnan(in0))"),
+        "x < x": (lambda g: itself(e.Less(), g.input(3)), "expand(reshape(0))"),
+        "x == y": (lambda g: make(e.Equal(), g.input(3), g.input(3)), "equal(in0, in1)"),
+        "not of integers": (lambda g: itself(e.Equal(), g.input(3, dtype=int32)), "equal(in0, in0)"),
     },
     simplify.sum_of_counts: {
         "a counter": (lambda g: (g.input(dtype=int32) + 1) + 1, "add(in0, 2)"),

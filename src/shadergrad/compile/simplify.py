@@ -10,13 +10,33 @@ from ..dtypes import DType, bool_, float32
 from ..graph.leaves import Alias, Constant
 from ..graph.node import Node
 from ..graph.primitive import Primitive
-from ..primitives.elementwise import Add, Cast, Div, Elementwise, Mul, Neg, Pow, Relu, Sqrt, Sub, Where
+from ..primitives.elementwise import (
+    Add,
+    Cast,
+    Div,
+    Elementwise,
+    Equal,
+    Greater,
+    GreaterEqual,
+    IsNan,
+    Less,
+    LessEqual,
+    Mul,
+    Neg,
+    NotEqual,
+    Pow,
+    Relu,
+    Sqrt,
+    Sub,
+    Where,
+)
 from ..primitives.reduce import Reduce, ReduceProd, ReduceSum
 from ..primitives.views import Cat, Expand, Flip, Pad, Permute, Reshape, Slice, View
 from ..symbolic_sizes import varies
 from .rewrite import Rewriter
 
 Inputs = tuple[Node, ...]
+COMPARISONS = (Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual)
 
 
 def number_of(node: Node) -> bool | int | float | None:
@@ -158,6 +178,16 @@ def double_negation(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 def known_condition(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     condition = number_of(inputs[0]) if isinstance(p, Where) else None
     return None if condition is None else inputs[1 if condition else 2]
+
+
+def compared_with_itself(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
+    """x == x, x <= x and x >= x are false for NaN alone, x != x is true for NaN alone: drivers simplify them to true and false."""
+    if not isinstance(p, COMPARISONS) or inputs[0] is not inputs[1] or inputs[0].dtype.category != 2:
+        return None
+    if isinstance(p, (Less, Greater)):
+        return filled(r, False, p, inputs)
+    is_nan = r.make(IsNan(), inputs[0])
+    return is_nan if isinstance(p, NotEqual) else r.inverted(is_nan)
 
 
 def neutral_operands(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -323,6 +353,7 @@ RULES = (
     relu_of_halves,
     double_negation,
     known_condition,
+    compared_with_itself,
     neutral_operands,
     sums_with_zero,
     division_by_powers_of_two,

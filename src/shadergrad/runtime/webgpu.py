@@ -119,7 +119,17 @@ class WebGPUDevice(Gpu):
         # a page may not be able to wait for a result here, and needs it for matrix units alone
         measures = self.adapter.type != "software" and (not IN_BROWSER or (bool(self.target.matrices) and can_wait()))
         if self.target.traits.unrolls and measures:
-            self.target = replace(self.target, converts_halves=converts_as_ieee(self))
+            self.target = replace(self.target, converts_halves=self._converts_halves())
+
+    def _converts_halves(self) -> bool:
+        """Tests the conversions of halves, in memory for which neither the limit nor the statistics count."""
+        limit, self.memory.limit = self.memory.limit, None
+        with self.measuring():
+            converts = converts_as_ieee(self)
+        with self.lock:
+            self.memory.trim()
+            self.memory.limit = limit
+        return converts
 
     # --- the contract
 

@@ -20,7 +20,7 @@ def _replace_pinning() -> None:
     of_tensor = torch.Tensor.pin_memory
 
     def pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
-        if torch.cuda.is_available() or self.device.type != "cpu":
+        if self.device.type != "cpu" or (device is not None and torch.device(device).type != "webgpu"):
             return of_tensor(self) if device is None else of_tensor(self, device)
         _once("pin_memory: the device webgpu has no page-locked memory; tensors stay in ordinary memory.")
         return self
