@@ -31,10 +31,12 @@ from conformance import machine  # noqa: E402
 Column = dict[str, dict[str, Any]]
 
 
-def column_of(device: str, mantissas: int) -> Column:
-    """What each function is off by, at which operands, and for which share of them by more than 8 ulp."""
+def column_of(device: str, mantissas: int, only: set[str] | None = None) -> Column:
+    """What each function is off by, at which operands, and for which share of them by more than 8 ulp. only: their names, by default all."""
     found = {}
     for function in measured.functions():
+        if only and function.name not in only:
+            continue
         worst = measured.worst(function, device, mantissas)
         found[function.name] = {"ulp": worst.ulp, "at": worst.at, "beyond": worst.beyond}
         print(f"{device} {function.name}: {worst.ulp:.3g} ulp at {worst.at}", file=sys.stderr, flush=True)
@@ -82,11 +84,18 @@ def main(
     mantissas: Annotated[int, typer.Option(help="of each exponent and sign")] = 1024,
     into: Annotated[str, typer.Option("--json", help="measure webgpu alone, and write a file")] = "",
     beside: Annotated[list[str] | None, typer.Option(help="NAME=FILE for each further column")] = None,
+    only: Annotated[str, typer.Option(help="functions to measure anew in the file of --json, by name: Atan2,I1e")] = "",
 ) -> None:
     """Measure the errors of functions, and write their section of docs/conformance.md."""
     if into:
-        Path(into).write_text(json.dumps(column_of("webgpu", mantissas)), encoding="utf-8")
+        path = Path(into)
+        known: Column = json.loads(path.read_text(encoding="utf-8")) if only and path.exists() else {}
+        path.write_text(
+            json.dumps(known | column_of("webgpu", mantissas, set(filter(None, only.split(","))))), encoding="utf-8"
+        )
         return
+    if only:
+        raise typer.BadParameter("it needs --json")
     adapter = get_device("webgpu").describe()
     columns = {"webgpu": column_of("webgpu", mantissas)}
     for name, _, path in (column.rpartition("=") for column in beside or ()):

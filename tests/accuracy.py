@@ -166,7 +166,8 @@ def _distance(found: Array, exact: Array, least: float) -> Array:
     size = np.clip(np.abs(wanted), least, np.finfo(np.float32).max)
     unit = np.exp2(np.floor(np.log2(size)) - 23)
     error = np.abs(given - wanted) / unit
-    error[(np.abs(wanted) < SMALLEST) & (np.abs(given) <= SMALLEST)] = 0
+    # results that round to the smallest normal number may be subnormal before
+    error[(np.abs(wanted) <= SMALLEST * (1 + 2.0**-24)) & (np.abs(given) <= SMALLEST)] = 0
     rounded = exact.astype(np.float32)
     error[np.isinf(rounded) & (rounded == found)] = 0
     error[np.isnan(exact) != np.isnan(found)] = np.inf

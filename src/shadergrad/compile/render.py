@@ -55,6 +55,7 @@ class Renderer(Statements, Puller):
         self.bindings: dict[int, Binding] = {}
         self.functions: set[str] = set()
         self.made_of: dict[str, tuple[str, str, str]] = {}  # `algebra.MadeOf`
+        self.rounded: dict[str, str] = {}  # values rounded to halves: what they were rounded from
         self.faults = False
         # Code before the loop over elements does the same in all threads, so one thread reports its faults. It must not be a thread beyond
         # the end: that one may read elements which another thread has already overwritten in place.
@@ -122,6 +123,8 @@ class Renderer(Statements, Puller):
         )
         if primitive.name in SUMS or primitive.name == "neg":
             self.made_of.setdefault(result, (primitive.name, values[0], values[-1]))
+        if primitive.name == "cast" and node.dtype.is_half and values[0] in self.depth:
+            self.rounded[result] = values[0]
         return result
 
     def _beyond_algebra(self, primitive: Elementwise, values: list[str], vector: bool) -> list[str]:
@@ -221,6 +224,8 @@ class Renderer(Statements, Puller):
         vector = self.depends_on_lane([flat])
         stored = bool_ if node.dtype is bool_ else None
         binding.shared |= binding.is_half and not vector
+        if binding.is_half:  # storing rounds
+            value = self.rounded.get(value, value)
         quad = None
         if vector:
             split = flat.split(LANE)

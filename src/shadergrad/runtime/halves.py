@@ -15,7 +15,7 @@ from ..plan import BufferSpec, Dispatch, Kernel, Plan
 from .device import Device
 
 THREADS = 256
-RESULTS = 6  # words that a thread writes: the bits, back, rounded, two words of four, and the first of four
+RESULTS = 7  # words that a thread writes: the bits, back, rounded, two words of four, one of four back, and one of four rounded
 
 
 def inputs() -> np.ndarray:
@@ -35,7 +35,7 @@ def expected(given: np.ndarray) -> np.ndarray:
         halves = given.astype(np.float16)
     bits = halves.view(np.uint16).astype(np.uint32)
     wide = halves.astype(np.float32).view(np.uint32)
-    return np.stack([bits, wide, wide, bits | (bits << 16), bits | (bits << 16), wide], 1)
+    return np.stack([bits, wide, wide, bits | (bits << 16), bits | (bits << 16), wide, wide], 1)
 
 
 def equal_bits(found: np.ndarray, wanted: np.ndarray, given: np.ndarray) -> bool:
@@ -44,13 +44,13 @@ def equal_bits(found: np.ndarray, wanted: np.ndarray, given: np.ndarray) -> bool
     if not np.array_equal(found[~nan], wanted[~nan]):
         return False
     halves = found[nan][:, [0, 3, 4]].astype(np.uint16).view(np.float16)
-    floats = np.ascontiguousarray(found[nan][:, [1, 2, 5]]).view(np.float32)
+    floats = np.ascontiguousarray(found[nan][:, [1, 2, 5, 6]]).view(np.float32)
     return bool(np.isnan(halves).all() and np.isnan(floats).all())
 
 
 def functions(by_device: bool = True) -> str:
     """The functions to test: those with the device's conversions, or those with integer arithmetic."""
-    names = ("bits_float16", "from_float16", "as_float16", "words_float16", "four_float16")
+    names = ("bits_float16", "from_float16", "as_float16", "as_float16_v4", "words_float16", "four_float16")
     return hidden_zero_declared() + functions_text({f"sg_{name}" for name in names}, by_device)
 
 
@@ -71,6 +71,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(workgroup_id) wid
   found[at + 3u] = words.x;
   found[at + 4u] = words.y;
   found[at + 5u] = bitcast<u32>(sg_four_float16(words | vec2<u32>({HIDDEN_ZERO})).w);
+  found[at + 6u] = bitcast<u32>(sg_as_float16_v4(vec4<f32>(x)).z);
 }}
 """
 

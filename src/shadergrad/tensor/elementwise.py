@@ -150,8 +150,9 @@ class ElementwiseTensor(ArithmeticTensor):
         tensor([-0.1587,  0.    ,  0.8413])
         """
         if approximate == "tanh":
-            inner = (self + self * self * self * 0.044715) * math.sqrt(2.0 / math.pi)
-            return self * 0.5 * (inner.tanh() + 1.0)
+            # 1 + tanh(z) is 2 sigmoid(2 z), which takes fewer instructions and keeps its digits where tanh(z) is near -1
+            inner = (self + self * self * self * 0.044715) * math.sqrt(8.0 / math.pi)
+            return self * inner.sigmoid()
         if approximate != "none":
             raise ShapeError(f"[gelu] approximate must be 'none' or 'tanh', got {approximate!r}.")
         return self * 0.5 * ((self * math.sqrt(0.5)).erf() + 1.0)

@@ -76,7 +76,9 @@ def _functions(file: str) -> dict[str, str]:
 
 
 def functions_text(names: set[str], converts_halves: bool = False) -> str:
-    """The source of the named functions and all that they call; `_v4` forms apply the scalar function to each component."""
+    """The source of the named functions and all that they call; `_v4` forms that are not written there apply the scalar function to each
+    component.
+    """
     library = math_functions(converts_halves)
     needed: set[str] = set()
 
@@ -89,9 +91,9 @@ def functions_text(names: set[str], converts_halves: bool = False) -> str:
                 add(called)
 
     for name in names:
-        add(name.removesuffix("_v4"))
+        add(name if name in library else name.removesuffix("_v4"))
     text = "".join(body for name, body in library.items() if name in needed)
-    for name in sorted(n for n in names if n.endswith("_v4")):
+    for name in sorted(n for n in names if n.endswith("_v4") and n not in library):
         text += _vector_form(library[name.removesuffix("_v4")], name)
     return text
 

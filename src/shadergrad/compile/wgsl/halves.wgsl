@@ -12,6 +12,12 @@ fn sg_as_float16(x: f32) -> f32 {
   return unpack2x16float(pack2x16float(vec2<f32>(x, 0.0)) | hidden_zero).x;
 }
 
+fn sg_as_float16_v4(x: vec4<f32>) -> vec4<f32> {
+  let low = pack2x16float(x.xy) | hidden_zero;
+  let high = pack2x16float(x.zw) | hidden_zero;
+  return vec4<f32>(unpack2x16float(low), unpack2x16float(high));
+}
+
 fn sg_four_float16(words: vec2<u32>) -> vec4<f32> {
   return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
 }

@@ -269,9 +269,12 @@ fn sg_log1p(x: f32) -> f32 {
 
 // The angle of the point (x, y), neither negative: a polynomial of least largest error to 1, beyond through the reciprocal and pi/2, which has
 // two parts.
+// WGSL bounds division for divisors up to 2^126: larger ones are 0 on some GPUs, which multiply by the reciprocal.
 fn sg_atan_quotient(y: f32, x: f32) -> f32 {
   let steep = y > x;
-  let r = min(x, y) / max(x, y);
+  let large = max(x, y);
+  let scale = select(1.0, 0.25, large > 8.5e37);
+  let r = (min(x, y) * scale) / (large * scale);
   let s = r * r;
   let p = r * s * (-0.33333299 + s * (0.19998549 + s * (-0.14264242 + s * (0.10952186 + s * (-0.084034510 + s * (0.057957601 + s * (-0.031177854 + s * (0.010914610 + s * -0.0017936226))))))));
   return select(r + p, 1.5707964 - (r + (p + 4.371139e-8)), steep);

@@ -67,9 +67,9 @@ def gelu_backward(g: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
     """The gradient of x Phi(x), or, with "tanh", of its approximation (https://arxiv.org/abs/1606.08415)."""
     if approximate == "none":
         return g * (0.5 * (1 + (x * math.sqrt(0.5)).erf()) + x * (-0.5 * x * x).exp() / math.sqrt(2 * math.pi))
-    scale, cubed = math.sqrt(2 / math.pi), 0.044715
-    t = (scale * (x + cubed * x * x * x)).tanh()
-    return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * scale * (1 + 3 * cubed * x * x))
+    scale, cubed = math.sqrt(8 / math.pi), 0.044715
+    s = (scale * (x + cubed * x * x * x)).sigmoid()
+    return g * (s + x * s * (1 - s) * scale * (1 + 3 * cubed * x * x))
 
 
 @pure_kernel("silu")
