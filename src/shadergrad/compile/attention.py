@@ -42,22 +42,22 @@ from .rewrite import Inputs, Rewriter
 
 SHORT = 512 * 512  # weights of a head that may be stored as a whole
 MOST_WEIGHTS = 1 << 24  # of all heads together
-MUCH = 16  # composing pays from so many times the size from which a multiplication needs no tiles
+MUCH = 16  # a composition may have this many times the multiply-adds of one multiplication without tiles
 
 SMALL = 32  # sequences up to this length use the small blocks
 FORWARD = (Blocks(128, 64, 256, 16), Blocks(64, 64, 128, 32), Blocks(64, 64, 128, 16), Blocks(64, 32, 128, 16))
 BACKWARD = (Blocks(32, 64, 128, 16),)
 FORWARD_ON_UNITS = (UnitsChoice(64, 64), UnitsChoice(64, 32))
-MOST_SCALE = 1e15  # with which scores of halves stay above the kernels' smallest number
+MOST_SCALE = 1e15  # with a smaller scale, all scores of halves stay above the kernels' smallest number
 GRADIENT_ON_UNITS = (UnitsChoice(64, 32), UnitsChoice(32, 32))
 MANY_BLOCKS = 4  # blocks of keys: with fewer, a dispatch costs more than two block products
 ENOUGH_WORKGROUPS = 384
 MOST_SHARES = 8  # partial gradients as large as q
-FEW_WORKGROUPS = 512  # with fewer of the tallest blocks a large GPU is partly idle
+FEW_WORKGROUPS = 512  # with fewer workgroups of the tallest blocks, a large GPU is partly idle
 TALL = 64
 
 
-# -- which nodes
+# -- the nodes that replace the calls
 
 
 def attention_to_calls(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
@@ -98,7 +98,7 @@ def _kernel(r: Rewriter, p: Attention, inputs: Inputs) -> Node:
 
 
 def _on_units(r: Rewriter, p: Attention, inputs: Inputs) -> Node | None:
-    """The kernel for matrix units; None if they do not suit it, or an operand is no cast of float16."""
+    """The kernel for matrix units; None if its sizes do not suit them, or an operand is no cast of float16."""
     problem = p.problem(inputs)
     if choose_units(problem, r.target, gradient=False) is None:
         return None
@@ -126,7 +126,7 @@ def _gradient_on_units(r: Rewriter, p: AttentionGradient, inputs: Inputs) -> Nod
 
 
 def _laid_halves(r: Rewriter, inputs: Sequence[Node]) -> list[tuple[Node, Layout]] | None:
-    """The halves of which the inputs are casts, each with its layout; None if one is something else."""
+    """The float16 operands of the casts that make the inputs, each with its layout; None if an input is no such cast."""
     halves = [matrix_units.halves_of(r, x) for x in inputs]
     return [in_octets(x) for x in halves if x is not None] if None not in halves else None
 
@@ -169,7 +169,7 @@ def _composed_gradient(r: Builder, p: AttentionGradient, inputs: Inputs) -> Node
 
 
 def choose_shares(p: Problem, target: Target) -> Shares | None:
-    """Into how many shares to split the keys: as few as keep a large GPU busy; None if that takes too many, or there are few keys."""
+    """The shares into which the keys are split: as few as keep a large GPU busy. None if that takes too many, or there are few keys."""
     blocks = choose_blocks(p, target, BACKWARD)
     count = max(1, -(-ENOUGH_WORKGROUPS // (p.n * p.heads)))
     of_keys = -(-p.columns // blocks.columns)
@@ -179,7 +179,7 @@ def choose_shares(p: Problem, target: Target) -> Shares | None:
     return Shares(blocks, count)
 
 
-# -- how their kernels are made
+# -- the parameters of the kernels
 
 
 def choose_blocks(p: Problem, target: Target, of: Sequence[Blocks]) -> Blocks:

@@ -31,7 +31,7 @@ FEW = 8  # a value that more elements share stays in the caches
 CHEAP = 2  # scalar operations that are recomputed instead of stored
 RECOMPUTED = 40  # scalar operations that are recomputed if a large array would otherwise be stored beside its operand
 LARGE = 1 << 16  # elements of a large array
-SMALLER = 16  # by how much an array of row scalars is smaller than that of the rows' elements
+SMALLER = 16  # an array with so many times fewer elements than another counts as the scalars of its rows
 FEW_READS = 4  # buffers that a recomputed value reads
 READ_OFTEN = 128  # readers per window element from which on windows are stored if loads are slow
 DEEPEST = 100  # operations in a chain before its value is stored, because rendering is recursive
@@ -68,8 +68,8 @@ class Buffers:
             for source in {id(i): i for i in node.inputs}.values():
                 self.consumers[id(source)].append(node)
         self.stored: dict[int, Node] = {}
-        self.cuts: dict[int, Refusal] = {}  # those whose kernel no reader is fused into, and why
-        self.shared: set[int] = set()  # those that get a buffer because several read them
+        self.cuts: dict[int, Refusal] = {}  # nodes into whose kernels no reader is fused, with the reasons
+        self.shared: set[int] = set()  # nodes that get a buffer because several nodes read them
         self.compared = Compared(self.order, is_source, set(kept))
 
     def choose(self) -> None:
@@ -113,7 +113,7 @@ class Buffers:
         return True
 
     def _rounds_a_result(self, node: Node) -> bool:
-        """Whether a node casts the result of a reduction, multiplication or call, which nobody else reads, to halves: its kernel stores these."""
+        """Whether a node casts the result of a reduction, multiplication or call to halves, and is its only reader: the kernel stores halves."""
         if not isinstance(node.primitive, Cast) or not node.dtype.is_half:
             return False
         below = node.inputs[0]
@@ -162,8 +162,8 @@ class Buffers:
         return count > 1
 
     def _is_cheap(self, node: Node, few: bool = False) -> bool:
-        """Whether storing a node costs more than recomputing it. few: values of which there are few, such as one per channel, and which all
-        readers share, do not count.
+        """Whether storing a node costs more than recomputing it. few: operands with few elements that all readers share, such as one per
+        channel, are not counted as reads.
         """
         recorder = self.recorded(node)
         reads = [(flat, n) for (_, flat), n in recorder.reads.items() if not isinstance(n.primitive, Numbers)]

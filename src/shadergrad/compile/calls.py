@@ -19,7 +19,7 @@ from . import attention
 Chooses = Callable[[Any, Target, Sequence[Node]], Any]
 """A call, the target and the inputs → plain data for `Call.kernel`, whose text `explain(choices=True)` shows."""
 
-LEAST_TILES = 192  # of a radix sort: with fewer, a large GPU is partly idle
+LEAST_TILES = 192  # workgroups of a radix sort: with fewer, a large GPU is partly idle
 FEW_TERMS = 4  # terms of a scattered sum that one thread adds
 
 

@@ -173,7 +173,7 @@ class MapChoice:
 class RowChoice:
     """rows: per workgroup. width: threads per row. lanes: elements per load along a row. columns: neighbouring rows that a thread processes
     at once, 1 or 4. Four are columns in memory, so that a load covers one element of each; `rows` then counts fours. unrolled: whether the
-    loop along a row is unrolled, so that values stay in registers from one loop to the next. alone: whether one thread processes a row, in
+    loop along a row is unrolled. Values then stay in registers from one loop to the next. alone: whether one thread processes a row, in
     loops that are not unrolled. one_stage: whether the threads' results are combined between one pair of barriers.
     """
 

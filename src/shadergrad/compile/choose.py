@@ -97,15 +97,15 @@ MIN_THREADS = 64
 MAX_THREADS = 256
 SHORT_ROW = 16  # elements of a row that one thread reduces
 MANY_ROWS = 2048
-# Where loads are slow, neighbouring threads gain nothing by reading neighbours, and barriers take longest to compile:
-# of so many rows and elements each thread takes a row
+# On adapters with slow loads, coalesced reads gain nothing, and barriers take longest to compile. So from this many rows and
+# elements on, each thread reduces a whole row.
 ROWS_ALONE = 128
 ELEMENTS_ALONE = 1 << 16
 THREADS_ALONE = 8
 COLUMNS = 32  # neighbouring rows per workgroup in a strided reduction
 A_THREAD = 16  # elements of a row that a thread keeps in registers, if there are many rows
 ROUNDS = 4  # iterations that are unrolled
-FEW_ROUNDS = 256  # iterations of a thread along a row that are certainly allowed
+FEW_ROUNDS = 256  # iterations of a thread along a row that every device allows
 ITERATIONS_AN_ELEMENT = 1.1  # loop iterations per element of a row, including those over blocks (wgsl/row.py)
 MANY_COLUMNS = 1 << 14  # short columns from which on a thread reduces four; with fewer, cores would be idle
 FEW = 16  # threads per row whose results are combined in one stage, if workgroup memory is slow
@@ -241,13 +241,13 @@ def power_of_two(n: int) -> int:
 
 # -- matrix multiplications
 
-# A tile takes half a second to compile where workgroup memory is zeroed word by word: products of fewer multiplications take none
+# Where workgroup memory is zeroed word by word, a tile takes half a second to compile. Products of fewer multiplications use no tile.
 SMALLEST = 1 << 22
 CHEAP = 8  # operations per element of an operand that may be recomputed for every few results
 CHEAP_BESIDE_LOADS = 64  # the same if a load takes longer than many operations
-MANY_SUMS = 128  # accumulators per thread with which it computes longer than it loads
+MANY_SUMS = 128  # accumulators per thread from which on it computes longer than it loads
 ENOUGH_SUMS = 64  # accumulators per thread above which saving registers does not pay
-MANY_TILES = 2048  # above which tiles are numbered in stripes
+MANY_TILES = 2048  # number of tiles above which they are numbered in stripes
 SHORT_STEP = 8  # the longest step that loads without testing for a next one
 HALF_BANKS = 4  # neighbours along k whose adjacent stores use half of the banks
 

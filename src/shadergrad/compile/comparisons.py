@@ -76,8 +76,8 @@ class Compared:
                 yield found
 
     def _seen_twice(self, a: Node, b: Node, once: Container[int], errors: dict[int, int]) -> Node | None:
-        """For two operands: the values from which both are computed here, at different positions; or those from which one is computed here, and from
-        which the other, or a buffer that it reads, was computed elsewhere.
+        """A value on which both operands of a comparison depend, and which is computed twice: in this kernel at two positions, or in this
+        kernel and in another one, whose buffer this kernel reads. None if there is no such value.
         """
         (of_a, ends_a), (of_b, ends_b) = (self._near(x, once, errors) for x in (a, b))
         candidates = of_a | of_b
@@ -94,7 +94,7 @@ class Compared:
         return None
 
     def _near(self, x: Node, once: Container[int], errors: dict[int, int]) -> tuple[dict[int, Node], list[Node]]:
-        """The values that a kernel computes on the way to x, and that another may round differently; and the buffers that it reads."""
+        """The intermediate values of x in its kernel that another kernel may round differently; and the buffers that the kernel reads."""
         found: dict[int, Node] = {}
         ends: list[Node] = []
         seen: set[int] = set()
@@ -137,7 +137,7 @@ class Compared:
         return errors[id(node)]
 
     def _elsewhere(self, candidates: dict[int, Node], ends: Iterable[Node]) -> set[int]:
-        """The candidates from which buffers were computed. Nodes before all candidates are not followed."""
+        """The candidates on which these buffers depend. The search stops at nodes that are older than all candidates."""
         first = min(self._rank[key] for key in candidates)
         seen: set[int] = set()
         stack = [below for end in ends for below in end.inputs]
@@ -179,7 +179,7 @@ class Visits(Recorder):
 
 
 def _differ(some: set[Index], others: set[Index]) -> bool:
-    """Whether these positions may differ. Positions that come from data always may, because two walks do not tell whether they are the same."""
+    """Whether these positions may differ. Those that come from data may always differ, because two walks cannot compare them."""
     return some != others or any(name.startswith(UNKNOWN) for place in some for name in place.variables())
 
 

@@ -24,11 +24,11 @@ from .choices import Shape as Sizes
 from .rewrite import Inputs, Rewriter
 from .tiles import chunk_of, estimated
 
-# Where loads are slow: the number of multiplications that take as long as Winograd's transforms and their compilation; and the
-# share of a plain matrix multiplication's time that the remaining fourth of its multiplications and the transforms may take
+# For adapters with slow loads. TRANSFORMS: the multiplications that take as long as Winograd's transforms and their compilation.
+# SHARE: the algorithm is used if its multiplications and TRANSFORMS are less than this share of a plain matrix multiplication's.
 TRANSFORMS, SHARE = 1 << 29, 0.7
-# Bytes of values at points, which stand beside all that is kept for a backward pass: of MANY_SAMPLES, and of more in proportion,
-# for what is kept grows with them
+# The maximum bytes of transformed values (points), for up to MANY_SAMPLES samples; for more samples it grows in proportion. The points need
+# memory in addition to the values that are kept for a backward pass, which also grow with the samples.
 MOST_POINTS, MANY_SAMPLES = 1 << 27, 128
 
 
@@ -55,7 +55,7 @@ def winograd_pays(m: int, n: int, k: int, plain: Sizes, samples: int, target: Ta
 @dataclass(frozen=True)
 class Residue:
     """One residue class of a convolution's output positions along an axis: the window elements that they use, every `every`-th from
-    `first`, and the remaining convolution. No elements: those positions are zero.
+    `first`, and the remaining convolution. Without window elements, the positions are zero.
     """
 
     first: int
@@ -68,7 +68,7 @@ class Residue:
 
 
 def spread_to_residues(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """Computes every output position from those window elements alone that meet an input element instead of a dilation zero."""
+    """Computes each output position from those window elements that meet an input element; the others meet dilation zeros."""
     if not isinstance(p, Conv) or max(p.spread) == 1:
         return None
     if any(s > 1 and step > 1 for s, step in zip(p.spread, p.steps, strict=True)):
@@ -283,7 +283,7 @@ def depthwise_to_map(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     axes = tuple(range(3, 3 + rank))
     windows = r.make(Window(axes, w.shape[3:], p.steps, p.dilations), _moved(r, p, x))
     counts = windows.shape[3 : 3 + rank]
-    order = (1, 0, *axes, 2, *range(3 + rank, 3 + 2 * rank))  # the samples outside, as they are in memory
+    order = (1, 0, *axes, 2, *range(3 + rank, 3 + 2 * rank))  # samples along the outermost axis, as in memory
     windows = r.reshape(r.permute(windows, order), (batch, groups, *counts, terms))
     weights = r.reshape(w, (1, groups, *(1,) * rank, terms))
     total: Node | None = None

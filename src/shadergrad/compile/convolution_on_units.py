@@ -27,7 +27,7 @@ from .products import Product
 from .rewrite import Inputs, Rewriter
 
 HALF = 2  # bytes
-MOST_ZEROS = 4  # times the size of large images that a copy with zeros around them may take; most copies take little more than once
+MOST_ZEROS = 4  # a padded copy of large images may have this many times their size; most copies are only a little larger than the images
 LARGE = 1 << 20  # elements
 
 
@@ -109,8 +109,8 @@ def _images(r: Rewriter, p: Conv, x: Node, window: Shape, counts: Shape) -> Node
 
 
 def _cotangents(r: Rewriter, p: Conv, g: Node, sizes: Shape, window: Shape) -> Node:
-    """Cotangents (batch, out, rows, columns) as (batch, rows, columns, out). sizes: of the images whose convolution they are of. If it has a
-    step of one, they are a part of the copy with zeros around it of which the input gradient takes windows.
+    """Cotangents (batch, out, rows, columns) as (batch, rows, columns, out). sizes: those of the convolution's images. If its stride is one,
+    the cotangents are a part of the zero-padded copy over which the input gradient's windows move.
     """
     low = tuple((n - 1) * step - a for n, step, a in zip(window, p.steps, p.low, strict=True))
     high = tuple(

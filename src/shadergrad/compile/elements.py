@@ -36,7 +36,7 @@ def _iota(w: Puller, p: Iota, node: Node, index: Indices) -> str:
 
 
 def _elementwise(w: Puller, p: Elementwise, node: Node, index: Indices) -> str:
-    if not node.inputs[0].dtype.is_half:  # whose conversion belongs to the load
+    if not node.inputs[0].dtype.is_half:  # the load converts halves, at no extra cost
         w.count(p.cost)
     return w.apply(p, node, [w.pull(source, index) for source in node.inputs])
 
@@ -53,7 +53,7 @@ def _pad(w: Puller, p: Pad, node: Node, index: Indices) -> str:
 
 
 def _offsets(w: Puller, places: Places, given: Iterable[Node], highest: Sequence[int]) -> list[Index]:
-    """The offset along each axis: a number, or data (for None), of which `highest` is the largest value for which the slice fits."""
+    """The offset along each axis: a number, or, where it is None, an operand. `highest`: the largest offsets with which the slice fits."""
     rest = iter(given)
     return [
         w.offset(w.pull(next(rest), ()), high) if place is None else number(place)
@@ -86,8 +86,8 @@ def _unwindow(w: Puller, p: Unwindow, node: Node, index: Indices) -> str:
 
 
 def _sparse(w: Puller, node: Node, index: Indices, places: Sparse, fill: Callable[[], str]) -> str:
-    """The element of the input of `node` at, along every axis, i / by for (i, by, n) of `places`, where i is a
-    multiple of `by` within n elements; `fill` elsewhere."""
+    """An element of the input of `node`. `places` has (i, by, n) for each axis: the position is i / by if i is a multiple of `by` and i / by
+    lies within n elements. Elsewhere the element is `fill`."""
     quads = [_quad(*place) for place in places]
     if w.depends_on_lane(
         i for (i, by, n), quad in zip(places, quads, strict=True) if quad is None and needs_check(i, by, n)
@@ -112,7 +112,7 @@ def _sparse(w: Puller, node: Node, index: Indices, places: Sparse, fill: Callabl
 
 
 def _quad(i: Index, by: int, n: int) -> Index | None:
-    """The number of four neighbours, if i / by is their index and all four lie within n elements or none does; else None."""
+    """The number of the group of four neighbours (quad) that i addresses, if a bounds check holds for all four or for none; else None."""
     return _number_of_quad(i) if by == 1 and needs_check(i, by, n) and divides(LANES, n) else None
 
 
@@ -131,7 +131,7 @@ def _cat(w: Puller, p: Cat, node: Node, index: Indices) -> str:
     quad = _number_of_quad(i) if all(divides(LANES, s.shape[axis]) for s in node.inputs) else None
     if quad is None and w.depends_on_lane([i]):
         return w.lane_by_lane(node, index)
-    if quad is not None:  # four neighbours are of one input
+    if quad is not None:  # four neighbours belong to one input
         i = quad
     unit = 1 if quad is None else LANES
     w.count(len(node.inputs) - 1)
@@ -164,7 +164,7 @@ def _gather(w: Puller, p: Gather, node: Node, index: Indices) -> str:
 
 def _in_range(w: Puller, p: InRange, node: Node, index: Indices) -> str:
     position = w.pull(node.inputs[0], index)
-    # not lane_by_lane: where a product's tile gives the value, its index has no lane to take apart
+    # not lane_by_lane: if the value comes from a product's tile, its index has no lane variable
     for part in (f"{position}.{c}" for c in "xyzw") if w.is_vector(position) else (position,):
         w.report(p.fault, part, p.size, p.low)
     return position

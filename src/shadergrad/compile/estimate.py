@@ -25,7 +25,7 @@ def seconds_of(tile: Tile, batch: int, m: int, n: int, k: int, costs: Costs) -> 
     warps = resident * max(tile.threads / 32, 1)
     busy = busiest * seconds_busy(tile, k, costs) * (1 + 8 / warps**2)
     if tile.threads * tile.tm * tile.tn >= LARGEST and (m % 4 or n % 4 or k % 4):
-        busy *= 1.25  # elements that come or go one by one take registers: a core has room for one workgroup, not two
+        busy *= 1.25  # scalar loads and stores take more registers, so a core has room for one workgroup instead of two
     joined = busiest * costs.join if tile.slices > 1 else 0
     return costs.launch + max(busy, busiest / resident * -(-k // tile.bk) * costs.step) + joined
 

@@ -1,7 +1,7 @@
 """The rule for tests of many arrays for infinities and NaN, as a GradScaler makes them of all gradients: a few kernels test all arrays.
 
 In: the maximum of flags, each of which is 1 if an array holds an infinity or NaN, and the maximum of such maxima. Out: the same over
-calls of primitives/nonfinite.py, each of as many arrays as a kernel may bind. Array by array, tests were two dispatches each.
+calls of primitives/nonfinite.py, each of as many arrays as a kernel may bind. Separate tests would take two dispatches per array.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _flag(r: Rewriter, arrays: tuple[Node, ...], like: Node) -> Node | None:
 
 
 def arrays_of(flag: Node) -> tuple[Node, ...] | None:
-    """The arrays of which one holds an infinity or NaN exactly if a flag, which is 0 or 1, is 1; None for other nodes."""
+    """The arrays that a flag tests: it is 1 if one of them holds an infinity or NaN, else 0. None if the node is no such flag."""
     node, reduced, cast = flag, False, False
     while not isinstance(node.primitive, Not | NonFinite):
         p = node.primitive
@@ -70,7 +70,7 @@ def arrays_of(flag: Node) -> tuple[Node, ...] | None:
     (x,) = test.inputs
     while isinstance(x.primitive, Reshape | Permute | Flip) or _widens(x):
         (x,) = x.inputs
-    if x.primitive.kind == "view":  # a part of an array, of which a call would get a copy
+    if x.primitive.kind == "view":  # a call would need a copy of a part of an array
         return None
     return (x,) if x.dtype in EXPONENT and x.size and not any(map(varies, x.shape)) else None
 

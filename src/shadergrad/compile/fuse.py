@@ -67,7 +67,7 @@ class Fuser:
         """order_of: for a reduction, a key of the order in which it adds elements; those with another order need another kernel."""
         self.target = target
         self.order_of = order_of
-        self.kept = {id(n) for n in kept}  # products that someone may ask for later, whatever is fused with them
+        self.kept = {id(n) for n in kept}  # matrix multiplications whose own result may be needed later
         self.limit = target.max_storage_buffers
         self.buffers = Buffers(outputs, target, self.kept)
         self.order, self.consumers, self.output_ids = (
@@ -79,9 +79,9 @@ class Fuser:
         self.rank = {id(n): k for k, n in enumerate(self.order)}
         self.producer: dict[int, Group] = {}
         self.groups: dict[int, Group] = {}  # by id
-        self.narrowed: set[int] = set()  # nodes that get a buffer, without which some kernel would bind too many
-        self.refused: dict[tuple[int, int], Refusal] = {}  # pairs of groups, by id, that were not merged at last
-        self.became: dict[int, Group] = {}  # what a group, by id, was merged into since
+        self.narrowed: set[int] = set()  # nodes that get a buffer so that no kernel binds too many
+        self.refused: dict[tuple[int, int], Refusal] = {}  # reasons for the pairs of groups, by id, that stay separate
+        self.became: dict[int, Group] = {}  # the groups into which groups, by id, were merged
         self._reads: dict[int, dict[int, Node]] = {}
         self._reports: dict[int, bool] = {}
         self._places: dict[tuple[int, Any], dict[tuple[int, Index], Node]] = {}
@@ -89,7 +89,7 @@ class Fuser:
 
     def run(self) -> list[Group]:
         self.buffers.choose()
-        claimed: set[int] = set()  # what some group has grown over: no second one may
+        claimed: set[int] = set()  # nodes over which a group has grown; no second group may
         for node in self.order:
             if is_anchor(node) or is_call(node):
                 self._grow(node, claimed)
@@ -203,7 +203,7 @@ class Fuser:
         bound = len(self.buffers_read(group).keys() | {id(n) for n in group.roots})
         fits = bound + self.reports(group) <= self.limit
         if id(group) not in self.groups:
-            del self._reads[id(group)]  # it may be thrown away, and its id used again
+            del self._reads[id(group)]  # the group may be dropped, and its id reused
         return fits
 
     def _fits_as(self, merged: Group, *parts: Group) -> bool:
@@ -260,7 +260,7 @@ class Fuser:
         Merged groups are appended to the list.
         """
         little = hint(alike[0].outer * alike[0].inner) <= LITTLE
-        following = [k + 1 for k in range(len(alike))]  # whom each asks next
+        following = [k + 1 for k in range(len(alike))]  # for each group, the next one to compare it with
         k = 0
         while k < len(alike):
             a = alike[k]
@@ -273,7 +273,7 @@ class Fuser:
                     self._replace(a, b, both, before)
                     alike.append(both)
                     following.append(len(alike))
-                    k = 0  # those before ask it, too
+                    k = 0  # earlier groups are compared with the merged one, too
 
     def _siblings(self, a: Group, b: Group, before: Precedence[int], little: bool) -> Group | None:
         """One group for two with the same rows; None if one runs after the other, or if nothing is gained."""

@@ -38,7 +38,7 @@ class Group:
     outer: int = 0
     inner: int = 0
     trailing: bool = False  # row: whether the reduced axes are the last ones, so that a row is contiguous
-    order: Any = None  # row: of which elements of a row are joined, where the target has several
+    order: Any = None  # row: the key of the order in which elements are combined, if the target has several orders
     parts: list[Group] = field(default_factory=list)  # groups of the same archetype that share a dispatch
     tile: Tile | None = None  # of a product that shares a dispatch
 

@@ -20,9 +20,9 @@ from .estimate import seconds_beside, seconds_busy
 from .products import Product
 from .tiles import MOST_FETCHED, SHAPES, fits, measured_beside, tile_of
 
-FULL = 3  # workgroups per core from which on a multiplication needs no other beside it
+FULL = 3  # workgroups per core from which on sharing a dispatch gains nothing
 MOST = 1 << 30  # multiply-adds; in larger ones the idle time at start and end does not matter
-# both gradients of a convolution at points (primitives/winograd.py) are faster together (H200, 2026-11-23), large as they are
+# exception: both gradients of a Winograd convolution (primitives/winograd.py) are faster together at any size (H200, 2026-11-23)
 MOST_AT_POINTS = 1 << 31
 STEPS = (8, 16)  # longer steps were slower beside others
 GAIN = 0.95  # the largest share of the sequential time that the common dispatch may take

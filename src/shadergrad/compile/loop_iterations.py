@@ -25,7 +25,7 @@ OF_DATA = {
     "while (exponent > 0)": 32,
     "while (exponent > 0u)": 33,
     "while (low < high)": 33,  # halving
-    "for (var j = first + i32(lid)": 32768,  # sorting.SegmentSum, which takes threads enough (LONGEST_LOOP)
+    "for (var j = first + i32(lid)": 32768,  # sorting.SegmentSum, which uses enough threads (LONGEST_LOOP)
 }
 HEAD = re.compile(r"\b(for|while|loop)\b\s*([({])")
 FUNCTION = re.compile(r"\bfn (\w+)\(")

@@ -105,7 +105,7 @@ def split_large_reductions(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | 
 
 
 def _parts_of_rows(count: int, outputs: int) -> int:
-    """Into how many parts to split sums along `outputs` rows of `count` elements; below 2: do not split."""
+    """The number of parts into which to split sums along `outputs` rows of `count` elements; below 2: do not split."""
     if count <= SPLIT_FROM or outputs >= ENOUGH_ROWS:
         return 1
     return min(SPLIT_PARTS, count // 1024, max(1, SPLIT_OUTPUTS * 16 // max(outputs, 1)))

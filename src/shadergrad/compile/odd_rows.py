@@ -1,14 +1,14 @@
 """Pads rows of halves to multiples of eight, where matrix units multiply them.
 
-In: the nodes of a lowered graph, for a target with matrix units. Out: nodes of the same values, in which operands of matrix multiplications that
-are computed as float16, in rows that eight does not divide, are computed in longer rows. Loads of 16 bytes then begin at rows, and no word
-holds halves of two rows, which would be written by atomic operations. What an operand is computed from element by element becomes longer as
-well, up to the matrix multiplication or the inputs from which it comes: GPT-2's logits, all that cross_entropy makes of them, and the
-halves of the weight.
+In: the nodes of a lowered graph, for a target with matrix units. Out: nodes of the same values. Computed float16 operands of matrix
+multiplications get padded rows if their row length is no multiple of eight. Then each row begins at a multiple of 16 bytes, the size of
+a load, and no word holds halves of two rows, which would require atomic stores. The nodes from which such an operand is computed element
+by element are padded, too, back to a matrix multiplication or to inputs. Examples are GPT-2's logits, the intermediate values of their
+cross-entropy, and the float16 copy of the weight.
 
-The elements that are added, the padding, have any value, except that it is 0 along a contraction. All else reads a slice without the padding, and
-reductions along longer rows read their identity there. Operands with rows along m or n are slices, too: a load of 16 bytes may reach into
-the padding (matrix_units.py), whose results are not stored.
+Padding along a contraction is 0; other padding has arbitrary values. Other readers read a slice without the padding. A reduction
+along padded rows replaces the padding by its identity element. Operands with rows along m or n are slices, too: a load of 16 bytes may
+reach into the padding (matrix_units.py), but the results of padding are not stored.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .matrix_units import OCTET
 from .products import Product
 from .rewrite import Rewriter
 
-Marks = dict[int, int]  # the axis along which a node becomes longer, by id of the node
+Marks = dict[int, int]  # the padded axis of each node, by id
 
 
 def with_padding(r: Rewriter, outputs: Iterable[Node]) -> dict[int, Node]:
-    """The new node for each of those that `outputs` need, by id of the old one; none if no operand has such rows."""
+    """The new node for each node that `outputs` need, by id of the old one; empty if no operand needs padding."""
     if not matrix_units.takes_halves(r.target):
         return {}
     found = _Marked(r, list(outputs))
@@ -43,10 +43,10 @@ def with_padding(r: Rewriter, outputs: Iterable[Node]) -> dict[int, Node]:
 
 
 class _Marked:
-    """The nodes that become longer.
+    """The nodes that get padding.
 
-    axes: along which axis. contracted: ids of matrix multiplications whose contraction becomes longer. zeroed: ids of casts to float16 whose padding
-    must be 0.
+    axes: the padded axis of each node. contracted: ids of matrix multiplications whose contraction is padded.
+    zeroed: ids of casts to float16 whose padding must be 0.
     """
 
     def __init__(self, r: Rewriter, outputs: list[Node]) -> None:
@@ -73,7 +73,7 @@ class _Marked:
         )
 
     def _mark_operand(self, dot: Node, side: int) -> None:
-        """Marks an operand that is computed in rows that eight does not divide, and the other one if the rows are the contraction."""
+        """Marks a computed operand whose row length is no multiple of eight; also the other operand, if the rows lie along the contraction."""
         operand = dot.inputs[side]
         base = _base(operand)
         if base is None or base.shape[-1] < matrix_units.LEAST or not base.shape[-1] % OCTET:
@@ -98,7 +98,7 @@ class _Marked:
             self.contracted |= {id(dot)} if zeroed else set()
 
     def _mark(self, node: Node, axis: int, marks: Marks) -> bool:
-        """Marks a node and what it is computed from; False if some of it would become longer along two axes."""
+        """Marks a node and the nodes from which it is computed; False if a node would be padded along two axes."""
         stack = [(node, axis)]
         while stack:
             node, axis = stack.pop()
@@ -107,13 +107,13 @@ class _Marked:
                     return False
                 continue
             below = self.below(node, axis)
-            if below is not None:  # else it is padded as it is
+            if below is not None:  # else its result is padded, and its inputs stay
                 marks[id(node)] = axis
                 stack += below
         return True
 
     def below(self, node: Node, axis: int) -> list[tuple[Node, int]] | None:
-        """The inputs along which axis of which a node is as long as along `axis`; None if a longer one cannot be computed from longer inputs."""
+        """The inputs to pad, each with its axis, so that a node can be computed with padding along `axis`; None if that is impossible."""
         p, inputs = node.primitive, node.inputs
         if isinstance(p, Elementwise):
             return [(i, axis) for i in inputs]
@@ -125,12 +125,12 @@ class _Marked:
         if isinstance(p, Reduce) and axis not in p.axes:
             return [(inputs[0], axis)]
         if isinstance(p, Dot) and axis and self._is_for_units(node):
-            operand = inputs[axis - 1]  # whose axis it is: m of the left one, n of the right one
+            operand = inputs[axis - 1]  # the padded axis is m of the left operand, or n of the right one
             return [(operand, axis)] if _base(operand) is not None else None
         return None
 
     def _mark_readers(self) -> None:
-        """Marks elementwise operations on longer operands and on what is the same along a row: reductions of them can then share their kernel."""
+        """Marks elementwise operations on padded operands and on values that are constant along a row: their reductions can share a kernel."""
         for node in self.order:
             if not isinstance(node.primitive, Elementwise) or id(node) in self._outputs | self.axes.keys():
                 continue
@@ -139,14 +139,15 @@ class _Marked:
                 self._mark(node, axes.pop(), self.axes)
 
     def _is_longer_along(self, node: Node, axis: int) -> bool:
-        """Whether an operand is marked, or may be, without anything that it is computed from."""
+        """Whether a node is marked, or can be padded without padding its inputs."""
         return id(node) in self.axes or (id(node) not in self._outputs and self.below(node, axis) == [])
 
 
 class _Longer:
     """The rewritten nodes.
 
-    new: by id of the old one. wide: with padding, by id of the old one and axis. zero: ids of those of `wide` whose padding is 0.
+    new: the node without padding, by id of the old one. wide: the node with padding, by id of the old one and axis. zero: ids of nodes of
+    `wide` whose padding is 0.
     """
 
     def __init__(self, r: Rewriter, marked: _Marked) -> None:
@@ -163,7 +164,7 @@ class _Longer:
         return self.new
 
     def _plain(self, node: Node) -> Node:
-        """A node that is as long as before."""
+        """The new node of one that gets no padding."""
         p, axes = node.primitive, self.marked.axes
         if id(node) in self.marked.contracted:
             return self.r.make(p, *(self.wide[id(i), axes[id(i)]] for i in node.inputs))
@@ -191,7 +192,7 @@ class _Longer:
         return wide
 
     def _operand(self, node: Node, axis: int) -> Node:
-        """An operand of a marked node with padding, of which one that is not marked has zeros."""
+        """An operand of a marked node, with padding; zeros if the operand is not marked."""
         if (id(node), axis) in self.wide:
             return self.wide[id(node), axis]
         shape, zeros = _longer(node.shape, axis), (0,) * node.ndim
@@ -231,7 +232,7 @@ def _widens(node: Node) -> bool:
 
 
 def _axis_after(operand: Node, base: Node, axis: int) -> int | None:
-    """The axis of an operand that is an axis of its base; None if there is none."""
+    """The axis of an operand that corresponds to an axis of its base; None if there is none."""
     chain = []
     while operand is not base:
         chain.append(operand)
@@ -243,19 +244,19 @@ def _axis_after(operand: Node, base: Node, axis: int) -> int | None:
 
 
 def _after(p: Primitive, source: Shape, shape: Shape, axis: int) -> int | None:
-    """The axis of the result of a view that is an axis of its input."""
+    """The axis of a view that corresponds to an axis of its input."""
     if isinstance(p, Permute):
         return p.axes.index(axis)
     return _same_axis(source, shape, axis) if isinstance(p, Reshape) else axis
 
 
 def _before(p: Primitive, source: Shape, shape: Shape, axis: int) -> int | None:
-    """The axis of the input of a view that is an axis of its result."""
+    """The axis of a view's input that corresponds to an axis of the view."""
     return p.axes[axis] if isinstance(p, Permute) else _same_axis(shape, source, axis)
 
 
 def _same_axis(shape: Shape, other: Shape, axis: int) -> int | None:
-    """The axis of a reshaped array that is a whole axis of the array."""
+    """The axis of a reshaped array that has the same elements as an axis of the array; None if there is none."""
     before = math.prod(shape[:axis])
     found = (a for a, n in enumerate(other) if n == shape[axis] and math.prod(other[:a]) == before)
     return next(found, None)

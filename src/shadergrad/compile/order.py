@@ -20,7 +20,7 @@ from .rewrite import Inputs, Rewriter
 # cost of sorting by a digit, of sorting blocks and of merging, in dispatches of a digit (H200)
 DIGIT, BLOCKS, MERGE = 3, 2, 2
 ALL_PAIRS = 1 << 20  # comparisons up to which a sort, or a scattered sum, is two plain kernels: fewer dispatches
-ALL_PLACES = 32  # positions up to which a scattered sum reads every source for each of them
+ALL_PLACES = 32  # results per row up to which each result of a scattered sum reads all sources
 
 
 def sorted_rows(r: Rewriter, x: Node, descending: bool, bits: int = 32) -> Node:
@@ -84,7 +84,7 @@ def scatter_to_index(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
     else:
         split = r.reshape(positions, (outer, n, inner))
         rows = r.reshape(r.permute(split, (0, 2, 1)), (outer * inner, n))
-    unsigned = r.cast(rows, uint32)  # negative ones wrap beyond every size
+    unsigned = r.cast(rows, uint32)  # negative positions wrap to numbers above every size
     inside = r.elementwise("Minimum", unsigned, p.size)
     index = sorted_rows(r, inside, False, p.size.bit_length())
     starts = r.make(SegmentStarts(p.size), index)
@@ -93,7 +93,7 @@ def scatter_to_index(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def _one_row(positions: Node, axis: int) -> Node | None:
-    """The positions along `axis`, if they are the same along all other axes and the graph says so."""
+    """The positions along `axis`, if the graph shows that they are equal along all other axes: they are the operand of an Expand."""
     node = positions
     while isinstance(node.primitive, Expand):
         (node,) = node.inputs
@@ -129,7 +129,7 @@ def argsort_to_ranks(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
         return None
     (x,) = inputs
     axis, size = p.axis, x.shape[p.axis]
-    pairs = (*x.shape[:axis], size, size, *x.shape[axis + 1 :])  # element i, then the other j
+    pairs = (*x.shape[:axis], size, size, *x.shape[axis + 1 :])  # axis of element i, then axis of the other element j
 
     def spread(node: Node, at: int) -> Node:
         shape = (*node.shape[:at], 1, *node.shape[at:])

@@ -83,7 +83,7 @@ def _compiled(graph: Graph, target: Target, begin: Begin) -> tuple[Plan, list[in
     return plan, kept
 
 
-_printed: set[Kernel] = set()  # what SHADERGRAD_DEBUG=kernels has shown
+_printed: set[Kernel] = set()  # kernels that SHADERGRAD_DEBUG=kernels has printed
 
 
 def _show(plan: Plan) -> None:
@@ -123,7 +123,7 @@ def _numpy_plan(graph: Graph, target: Target) -> Plan:
     rows = {key: row for row, key in enumerate(order)}
     number = {id(n): k for k, n in reversed(list(enumerate(outputs)))}
     kernels: dict[Kernel, int] = {}
-    # of primitives, which are few where a loop was unrolled, the kernels' rows
+    # kernel rows by primitive: an unrolled loop has few different primitives
     written: dict[tuple[int, int], int] = {}
     buffers: list[BufferSpec] = []
     dispatches: list[Dispatch] = []

@@ -62,14 +62,14 @@ def compiled(
     found = _read(path)
     if found is None or not _fits(*found, graph, target):
         found = compile_graph(graph, target)
-        with suppress(CacheError):  # a disk that is full, or read-only, costs time and nothing else
+        with suppress(CacheError):  # a full or read-only disk only costs time
             _write(path, *found)
     return found
 
 
 def _folder() -> Path | None:
     """The folder of the cache; None if caching is off, in debug and checked mode, and while sizes vary."""
-    if config.debug or verify.enabled or symbolic_sizes.follows:  # texts with marks are for one process
+    if config.debug or verify.enabled or symbolic_sizes.follows:  # texts with placeholders for sizes are valid in this process only
         return None
     folder = config.cache_folder("plans")
     return None if folder is None else files.usable(folder)
@@ -93,7 +93,7 @@ def name_of(graph: Graph, target: Target) -> str | None:
                 return None
             try:
                 written[primitive] = len(written), to_data(primitive)
-            except CompileError:  # one that cannot be named
+            except CompileError:  # a primitive that has no description
                 return None
             if '"object"' in json.dumps(written[primitive][1]):  # a parameter that only this process knows
                 return None

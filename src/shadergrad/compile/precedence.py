@@ -19,8 +19,8 @@ class Precedence(Generic[T]):
     def __init__(self, waits: Mapping[T, Iterable[T]]) -> None:
         self._number: dict[T, int] = {}
         self._before: list[int] = []  # for each number, the bits of itself and of all that run before it
-        self._after: list[set[int]] = []  # the numbers that wait for each, some by those that they had before
-        self._now: list[int] = []  # the number that each has become
+        self._after: list[set[int]] = []  # the numbers that wait for each number; some of these are outdated by merges
+        self._now: list[int] = []  # the number into which each was merged; its own if it was not
         for key in TopologicalSorter(waits).static_order():
             number = self._number[key] = len(self._now)
             self._now.append(number)
@@ -62,7 +62,7 @@ class Precedence(Generic[T]):
         return number
 
     def _spread(self, number: int, more: int) -> None:
-        """Add `more` to what a number, and all that wait for it, wait for."""
+        """Add the bits `more` to the predecessors of a number, and of all numbers that wait for it."""
         stack = [number]
         while stack:
             number = self._present(stack.pop())

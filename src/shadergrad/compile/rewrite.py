@@ -27,7 +27,7 @@ class Rewriter(Builder):
         self.device = device
         self.target = target
         self.table: dict[Any, Node] = {}
-        self.places: dict[int, int] = {}  # of the old node for which a new one was made, by id of the new
+        self.places: dict[int, int] = {}  # the position of the old node for which each new node was made, by id of the new one
         self._place: int | None = None
 
     def make(self, primitive: Primitive, *inputs: Node) -> Node:
@@ -35,7 +35,7 @@ class Rewriter(Builder):
         key = (primitive, tuple(id(i) for i in inputs))
         found = self.table.get(key)
         if found is None:
-            rules = () if any(i.dtype.is_complex for i in inputs) else self.rules  # they are of real numbers
+            rules = () if any(i.dtype.is_complex for i in inputs) else self.rules  # the rules are for real numbers
             found = next((n for rule in rules if (n := rule(self, primitive, inputs)) is not None), None)
             if found is None:
                 found = self.plain(primitive, *inputs)
@@ -64,11 +64,11 @@ class Rewriter(Builder):
         return self.make(primitive)
 
     def stand_for(self, node: Node) -> None:
-        """Nodes made from now on have the place of an earlier one."""
+        """Nodes made from now on get the position of this old node."""
         self._place = self.places.get(id(node))
 
     def rewrite(self, outputs: Iterable[Node], old: Iterable[Node] = ()) -> dict[int, Node]:
-        """The new node of every old one that `outputs` need, by id of the old. old: them by position, for `places`."""
+        """The new node of every old one that `outputs` need, by id of the old. old: the old nodes by position, for `places`."""
         new: dict[int, Node] = {}
         place = {id(n): k for k, n in enumerate(old)}
         for node in topological(outputs, lambda n: n.inputs):

@@ -31,8 +31,8 @@ from .tiles import tile_of
 
 LITTLE = 1 << 20  # the most elements to keep alive for a delayed kernel
 LARGE = 1 << 20  # the least elements of maps that share a dispatch because they have the same operands
-MOST_BESIDE = 64 << 20  # bytes that two calls of a level may always allocate
-FEW = 256  # elements of a map that may run first beside others
+MOST_BESIDE = 64 << 20  # bytes up to which the results of two calls of a level may exist at once
+FEW = 256  # elements up to which a map of inputs runs first, in a shared dispatch
 PATIENCE = 4  # levels by which a kernel may be delayed to share a dispatch
 
 

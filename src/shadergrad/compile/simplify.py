@@ -164,7 +164,7 @@ def halves_cast_back(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
 
 
 def relu_of_halves(r: Rewriter, p: Primitive, inputs: Inputs) -> Node | None:
-    """The result is a half as well, so it is kept as one for all of its readers, of which a gradient is one."""
+    """relu of a half is a half, so the result is kept in 16 bits for all readers, such as the gradient."""
     if not isinstance(p, Relu) or not isinstance(inputs[0].primitive, Cast):
         return None
     (half,) = inputs[0].inputs

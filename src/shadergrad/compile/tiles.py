@@ -36,21 +36,22 @@ SHAPES = (  # bm, bn, tm, tn
 SLICED = (Tile(32, 32, 64, 4, 4, 1, 4), Tile(32, 32, 128, 8, 4, 1, 8))  # tiles with slices, for few results
 STEPS = (8, 16, 32)
 LONGEST_STEP = 40
-LONGEST_SLICED = 1024  # contraction: longer ones, as of weight gradients, are better split and put beside others
+LONGEST_SLICED = 1024  # contraction; for longer ones, as of weight gradients, split-K and a shared dispatch are faster
 MOST_FETCHED = 28  # elements per thread; with more, registers spill
 PARTS = (*range(2, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8), *range(144, 257, 16))
-# Browsers zero workgroup memory as each workgroup starts, SwiftShader word by word in every thread: products of fewer
-# multiplications than this take the shortest steps there (a GPU does not notice; large ones lose up to a seventh by it)
+# Browsers zero workgroup memory when a workgroup starts; SwiftShader does it word by word in every thread. There, products of
+# fewer multiplications use the shortest steps. A GPU loses nothing by that; products of more multiplications lose up to a seventh.
 SMALL = 1 << 24
 COLUMNS = 256  # of a narrow multiplication's workgroup
 NEAR = 0.35  # the largest distance of sizes from measured ones, as a sum of base-2 logarithms
 
-# Tiles of threads that share loads: a load serves as many multiplications as a thread has results down, or across. Each row is loaded
-# by one of so many threads, which must be of one subgroup
+# Tiles whose threads share loads: a load serves as many multiplications as a thread has rows, or columns, of results. Each row is loaded
+# by one of SHARED_BY threads, which must belong to one subgroup.
 SHARED_BY = 8
 SHUFFLED = tuple(Tile(tm, SHARED_BY * tn, 1, tm, tn) for tm, tn in ((32, 8), (16, 8), (32, 4), (16, 4)))
-# Multiplications that take as long there as an element of the left operand, of the right one by itself, with three others of its row,
-# and with three others along the contraction; and as it takes the driver to compile a result of a thread, divided among some eight runs
+# The cost of a shared load in multiplications. LEFT: an element of the left operand. SINGLE: an element of the right one, loaded alone;
+# IN_QUAD: with three others of its row; ALONG: with three others along the contraction. WRITTEN: the driver's compilation of a result
+# of a thread, divided among some eight runs.
 LEFT, SINGLE, IN_QUAD, ALONG, WRITTEN = 2.5, 28, 10, 6, 300_000
 LEAST_OF_ROW = 8  # columns per thread; fewer take as long, if a row is contiguous in memory
 LONGEST_WALK = 131072  # steps along a contraction per thread, with at least eight per iteration
@@ -61,7 +62,7 @@ DIRECT = (Tile(32, 32, 1, 4, 4), Tile(16, 64, 1, 4, 4), Tile(64, 16, 1, 4, 4))
 
 # -- measured choices
 
-tables: dict[str, Table] = {}  # those that targets name, by digest
+tables: dict[str, Table] = {}  # tables by the digest that a Target refers to
 
 
 def register(table: Table) -> str:
@@ -228,7 +229,8 @@ def chunk_of(batch: int, m: int, n: int, k: int, window: int, target: Target) ->
 
 def bounded(chunk: int, k: int, window: int, target: Target) -> int:
     """A part length with which a kernel's loop stays within the allowed iterations of an invocation (compile/loop_iterations.py)."""
-    longest = LONGEST_STEP_BY_STEP if target.traits.zeroes_slowly else LONGEST_WALK  # the former may take none
+    # where zeroing is slow, a kernel may have no tile, and an iteration a single step
+    longest = LONGEST_STEP_BY_STEP if target.traits.zeroes_slowly else LONGEST_WALK
     if hint(chunk) <= longest:
         return chunk
     unit = window if takes_windows(window) else SHORTEST_STEP
@@ -238,7 +240,7 @@ def bounded(chunk: int, k: int, window: int, target: Target) -> int:
 @lru_cache(maxsize=4096)
 def _chunk_of(batch: int, m: int, n: int, k: int, divisor: int, window: int, target: Target) -> int:
     sliced = _takes_slices(target)
-    # short steps, which browsers get for their text's sake, make no part worth its sum
+    # estimated without the short steps of browsers, with which no split would pay for its sum
     target = target.having(unrolls=True, zeroes_slowly=False)
     best, least = k, _best(batch, m, n, k, divisor, window, target, sliced)[0]
     unit = window if takes_windows(window) else SHORTEST_STEP

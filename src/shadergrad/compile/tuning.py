@@ -62,7 +62,7 @@ def from_entries(entries: Any) -> Table:
     for entry in entries:
         tile = Tile(*_numbers(entry["tile"], 7))
         (parts,) = _numbers([entry["parts"]], 1)
-        odd = tile.slices.bit_count() > 1 or tile.bk % tile.slices  # sums of slices are joined two by two
+        odd = tile.slices.bit_count() > 1 or tile.bk % tile.slices  # sums of slices are added pairwise
         if odd or tile.bm % tile.tm or tile.bn % tile.tn or tile.tm % 4 or tile.tn % 4:
             raise ValueError(f"{entry['tile']} is no tile")
         shape = Shape(*_numbers(entry["shape"], 4))
