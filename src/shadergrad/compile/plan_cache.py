@@ -69,7 +69,8 @@ def compiled(
 
 def _folder() -> Path | None:
     """The folder of the cache; None if caching is off, in debug and checked mode, and while sizes vary."""
-    if config.debug or verify.enabled or symbolic_sizes.follows:  # texts with placeholders for sizes are valid in this process only
+    # while sizes vary, texts have placeholders that are valid in this process only
+    if config.debug or verify.enabled or symbolic_sizes.follows:
         return None
     folder = config.cache_folder("plans")
     return None if folder is None else files.usable(folder)

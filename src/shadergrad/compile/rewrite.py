@@ -27,7 +27,8 @@ class Rewriter(Builder):
         self.device = device
         self.target = target
         self.table: dict[Any, Node] = {}
-        self.places: dict[int, int] = {}  # the position of the old node for which each new node was made, by id of the new one
+        # by id of each new node, the position of the old node for which it was made
+        self.places: dict[int, int] = {}
         self._place: int | None = None
 
     def make(self, primitive: Primitive, *inputs: Node) -> Node:
