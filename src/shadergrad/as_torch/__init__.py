@@ -1,7 +1,7 @@
-"""PyTorch's names for this library, in one process: what `shadergrad run` gives a script.
+"""Gives this library PyTorch's module names in one process, for `shadergrad run`.
 
-In: names such as torch.nn.functional. Out: modules under those names whose contents are this library's. Nothing of an
-installed PyTorch is loaded, and other processes see nothing of it.
+In: names such as torch.nn.functional. Out: modules under those names whose contents are this library's. An installed PyTorch
+is not loaded. Other processes are not affected.
 """
 
 from .script_runner import run_module, run_script

@@ -28,7 +28,7 @@ class AbsentNameError(ShadergradError, AttributeError, NotImplementedError):
 
 
 def refusal(whole: str, frame: FrameType | None, obj: object = None, why: str = "") -> AbsentNameError:
-    """The error for a use of the name, which is noted for the list at the program's end."""
+    """The error for a use of the name. Also records the name for the list that is printed when the program ends."""
     missing_names.note(whole, frame)
     return AbsentNameError(f"{why or whole} is not in shadergrad. {HINT}", name=whole.rpartition(".")[2], obj=obj)
 
@@ -151,7 +151,7 @@ def attribute(module: str, name: str, frame: FrameType, obj: object) -> Any:
     """The placeholder of a missing name of a module. Raises AttributeError if PyTorch lacks the name, too, and if the
     program only tests whether it exists."""
     whole = f"{module}.{name}"
-    if name in typing.__all__:  # PyTorch's modules pass them on
+    if name in typing.__all__:  # PyTorch's modules re-export such names
         return getattr(typing, name)
     if pytorch_names.has_name(module, name) and not asks_whether(
         frame, "import" if is_importing(frame) else "attribute"
@@ -162,7 +162,7 @@ def attribute(module: str, name: str, frame: FrameType, obj: object) -> Any:
 
 
 def _decorated(thing: Any, whole: str) -> Any:
-    """What is decorated with an absent name: there, and raising when it is called."""
+    """The result of decorating with an absent name: it can be defined, and raises an error when it is called."""
     why = f"{getattr(thing, '__qualname__', thing)} is decorated with {whole}, which"
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -175,9 +175,9 @@ def _decorated(thing: Any, whole: str) -> Any:
 
 
 class StandIn(ModuleType):
-    """A module under PyTorch's name. A name that it lacks is absent, or an AttributeError where PyTorch has none either."""
+    """A module under PyTorch's name. A name that it lacks gives a placeholder, or an AttributeError if PyTorch lacks it, too."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):  # Python's own questions
+        if name.startswith("__") and name.endswith("__"):  # look-ups by Python itself
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return attribute(self.__name__, name, frame_of_caller(), self)

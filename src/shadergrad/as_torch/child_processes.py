@@ -1,7 +1,7 @@
-"""The processes that a program starts: multiprocessing's spawned ones, and those of subprocess and sys.executable.
+"""Makes this library torch in the Python processes that a program starts with multiprocessing (spawn) or subprocess.
 
-In: the device that the program was started with. Out: an environment in which Python's processes import this library as torch.
-Forked processes need nothing.
+In: the device of the program. Out: an environment in which Python processes import this library as torch.
+Forked processes have it already.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .device_names import give_device, given_device
 from .stand_ins import install
 
 CHILDREN = Path(__file__).parent / "children"
-ENV = 9  # the place of env among Popen's arguments, behind args
+ENV = 9  # the position of env among Popen's arguments after args
 
 
 class _Installed(Loader):
-    """Loads a module that stands in sys.modules already."""
+    """A loader for a module that is already in sys.modules."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -36,14 +36,14 @@ class _Installed(Loader):
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It is complete."""
+        """Does nothing: the module is complete."""
 
 
 @contextmanager
 def for_child_processes() -> Iterator[None]:
-    """Within, processes of Python's that are started get this library as torch, on the same device.
+    """A context in which started Python processes import this library as torch, on the same device.
 
-    Those that subprocess starts without this environment get another torch, if any; a line on stderr says so, once.
+    A process that subprocess starts without this environment imports an installed PyTorch, if any. A line on stderr says so, once.
     """
     begin, told = subprocess.Popen.__init__, []
 
@@ -65,7 +65,7 @@ def for_child_processes() -> Iterator[None]:
 
 
 def _why_without_us(args: Any, env: Any) -> str | None:
-    """Why a process would not import this library as torch; None where it would, or does not run Python."""
+    """The reason why a process would not import this library as torch; None if it would, or does not run Python."""
     words = args.split() if isinstance(args, str) else [args] if isinstance(args, bytes | PathLike) else list(args)
     if not words or not Path(fsdecode(words[0])).name.startswith("python"):
         return None
@@ -80,7 +80,7 @@ def _why_without_us(args: Any, env: Any) -> str | None:
 
 
 def become_torch(name: str) -> ModuleSpec | None:
-    """Let torch be this library in this process, a child of a program under `shadergrad run`. Gives the spec of a module of it."""
+    """Install this library as torch in this process, a child of a program under `shadergrad run`. Returns the spec of the module `name`."""
     wish = config.config.as_torch
     if wish is not None:
         give_device(wish.removesuffix(" default"), None, by_default=wish.endswith(" default"))
@@ -88,6 +88,6 @@ def become_torch(name: str) -> ModuleSpec | None:
     module = sys.modules.get(name)
     if module is None:
         return None
-    # Python takes the module's own spec, now that it is there
+    # Python uses the spec that the module has
     module.__spec__ = ModuleSpec(name, _Installed(module), origin=module.__file__, is_package=True)
     return module.__spec__

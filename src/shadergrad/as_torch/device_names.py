@@ -19,13 +19,13 @@ from ..tensor.placement import make_everything_on
 CHOOSES = re.compile(r"\b(cuda|mps|accelerator)\b")
 
 
-_given: list[str] = []  # of one: the device, and whether tensors are made there by default
+_given: list[str] = []  # one element: the name of the device, with ' default' if tensors are made there by default
 
 
 def give_device(wish: str, script: Path | None, by_default: bool = False) -> None:
-    """Let 'cuda' be the device of that name, or a GPU if there is one ('auto'). Raises DeviceError for one that is not.
+    """Make 'cuda' stand for the device named `wish`; 'auto' is a GPU if there is one, else the CPU. Raises DeviceError if it does not exist.
 
-    by_default: tensors are made there, as they are for a script that names no device.
+    by_default: whether tensors are made there by default. For a script that names no device they always are.
     """
     name = ("webgpu" if hardware_adapter_available() else "cpu") if wish == "auto" else wish
     together = name == "webgpu" and are_several()

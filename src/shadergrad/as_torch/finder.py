@@ -1,7 +1,7 @@
-"""The import hook: what `import torch.x` finds, and which PyTorch packaging tools see.
+"""The import hook for `import torch.x`, and the version of PyTorch that packaging tools see.
 
-In: names of modules. Out: a stand-in for each that PyTorch has and this library lacks, where an import statement asks that does
-not catch the ImportError; else the answer that there is none.
+In: names of modules. Out: a stand-in for a module that PyTorch has and this library lacks, if an import statement requests it that
+does not catch the ImportError; otherwise a ModuleNotFoundError, or None for importlib.util.find_spec.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from . import missing_names, pytorch_names
 from .absent import HINT, StandIn
 from .name_lookups import asks_whether
 
-PYTORCH = "2.13.0"  # the release whose names these are
+PYTORCH = "2.13.0"  # the release whose names this library provides
 
 
 class Finder(DistributionFinder, Loader):
-    """Asked for modules that are not loaded, before Python looks for them in an installed PyTorch."""
+    """A finder for modules that are not loaded. Python uses it before it searches an installed PyTorch."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         if not fullname.startswith("torch."):
@@ -49,15 +49,15 @@ class Finder(DistributionFinder, Loader):
         return made
 
     def exec_module(self, module: ModuleType) -> None:
-        """All that a stand-in has it makes when it is asked."""
+        """Does nothing: a stand-in makes its names on demand."""
 
     def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[Distribution]:
-        """PyTorch, where it or all packages are asked for."""
+        """PyTorch, if the context names it or names no package."""
         return [_PyTorch()] if context is None or context.name in (None, "torch") else []
 
 
 class _PyTorch(Distribution):
-    """PyTorch as an installed package, for importlib.metadata: libraries ask for its version there."""
+    """PyTorch as an installed package, for importlib.metadata, from which libraries read its version."""
 
     def read_text(self, filename: str) -> str | None:
         texts = {"METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {PYTORCH}\n", "top_level.txt": "torch\n"}
@@ -68,16 +68,16 @@ class _PyTorch(Distribution):
 
 
 def _machinery() -> list[FrameType]:
-    """The frames of Python's import machinery that are at work, from the inside outwards."""
+    """The running frames of Python's import machinery, innermost first."""
     inmost = first_outwards(frame_of_caller(1), lambda path: path != __file__)
     return list(takewhile(lambda f: f.f_code.co_filename.startswith("<frozen importlib"), frames_outwards(inmost)))
 
 
 def _completes_a_from_list() -> bool:
-    """Whether Python tries if x in `from torch import x` is a module, before it asks the module for it."""
+    """Whether Python tests if x in `from torch import x` is a submodule, before it looks up the attribute."""
     return any(frame.f_code.co_name == "_handle_fromlist" for frame in _machinery())
 
 
 def _is_asked_for_a_spec() -> bool:
-    """Whether importlib.util.find_spec asks, which wants None."""
+    """Whether importlib.util.find_spec is the caller; it expects None for a missing module."""
     return any(frame.f_code.co_name == "find_spec" and "util" in frame.f_code.co_filename for frame in _machinery())

@@ -1,4 +1,4 @@
-"""Records the missing names of PyTorch's that a program uses, each with file and line.
+"""Records the names of PyTorch that a program uses and this library lacks, each with file and line.
 
 In: frames of the program, and its source files, in which further missing names are looked up. Out: lines for the user.
 """
@@ -14,25 +14,25 @@ from typing import Any
 
 from ..cpython import first_outwards, frame_of_caller, is_calling
 
-_noted: dict[tuple[str, int, str], None] = {}  # a set in order
+_noted: dict[tuple[str, int, str], None] = {}  # an ordered set
 
 _HERE = str(Path(__file__).parent)
 
 
 def note(name: str, frame: FrameType | None) -> None:
-    """`name` was used in vain in `frame`."""
+    """Record that `frame` uses `name`, which is missing."""
     if frame is not None:
         _noted[(frame.f_code.co_filename, frame.f_lineno, name)] = None
 
 
 def note_question(name: str, frame: FrameType | None) -> None:
-    """A program asked for `name` and can do without. Where hasattr or getattr asks, or an installed package, it is no loss."""
+    """Record that a program looked up `name`, but can do without it. Does nothing for hasattr, getattr and installed packages."""
     if frame is not None and not is_calling(frame) and "site-packages" not in frame.f_code.co_filename:
         note(name, frame)
 
 
 def importer() -> FrameType | None:
-    """The frame whose import statement is under way."""
+    """The frame whose import statement is running."""
     return first_outwards(frame_of_caller(1), lambda path: not path.startswith(("<frozen importlib", _HERE)))
 
 
@@ -80,7 +80,7 @@ def _asked(error: BaseException | None) -> tuple[str, int, str] | None:
 
 
 def scan(path: str) -> Iterator[tuple[int, str]]:
-    """The names of torch that a source loads and that are not here, with their lines."""
+    """The names of torch that a source file loads and this library lacks, with their lines."""
     tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     bound: dict[str, Any] = {}
     for node in ast.walk(tree):
@@ -107,7 +107,7 @@ def is_absent(module: ModuleType) -> bool:
 
 
 def _imports(node: ast.Import, bound: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Bind what `import torch.a as b` binds; give what there is not."""
+    """Bind the names that `import torch.a as b` binds; yields those that are missing."""
     for alias in node.names:
         if _is_pytorchs(alias.name) and not _is_here(alias.name):
             yield node.lineno, alias.name
@@ -116,7 +116,7 @@ def _imports(node: ast.Import, bound: dict[str, Any]) -> Iterator[tuple[int, str
 
 
 def _imports_from(node: ast.ImportFrom, module: str, bound: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Bind what `from torch.a import b` binds; give what there is not."""
+    """Bind the names that `from torch.a import b` binds; yields those that are missing."""
     if not _is_here(module):
         yield node.lineno, module
         return
@@ -129,7 +129,7 @@ def _imports_from(node: ast.ImportFrom, module: str, bound: dict[str, Any]) -> I
 
 
 def _lacking(node: ast.Attribute, bound: dict[str, Any]) -> str | None:
-    """The name that the last attribute of a chain asks a module for in vain, where all before it is there."""
+    """The full name of a chain of attributes whose last one a module lacks; None if it exists, or if an earlier one does not."""
     parts = [node.attr]
     inner: ast.expr = node.value
     while isinstance(inner, ast.Attribute):

@@ -22,15 +22,15 @@ Span = tuple[int, int, int, int]  # first line, last line, first column, last co
 
 @dataclass
 class _Source:
-    """Of a file: the lines that each try statement protects, with what it catches, and where decorators stand."""
+    """A source file: the lines that each try statement protects, with the exceptions that it catches, and the positions of decorators."""
 
     protected: list[tuple[int, int, frozenset[str]]] = field(default_factory=list)
     functions: list[tuple[int, int]] = field(default_factory=list)
-    decorators: dict[Span, bool] = field(default_factory=dict)  # whether it is a call
+    decorators: dict[Span, bool] = field(default_factory=dict)  # whether the decorator is a call
 
 
 def asks_whether(frame: FrameType, how: str) -> bool:
-    """Whether the frame asks if something is there: by hasattr or getattr, or where it catches the error of its absence.
+    """Whether the frame only tests that a name exists: by hasattr or getattr, or in a try statement that catches the error.
 
     how: "import" or "attribute".
     """
@@ -42,7 +42,7 @@ def asks_whether(frame: FrameType, how: str) -> bool:
     return any(
         first <= line <= last
         and first >= inmost
-        and caught & CATCHING[how]  # a try around a function protects its making
+        and caught & CATCHING[how]  # a try statement around a function protects its definition, not its calls
         for first, last, caught in source.protected
     )
 

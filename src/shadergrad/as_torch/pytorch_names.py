@@ -1,7 +1,7 @@
-"""Which names PyTorch has, module by module: a list read from an installed PyTorch by scripts/pytorch_names.py.
+"""The names that PyTorch has, by module: a list that scripts/pytorch_names.py reads from an installed PyTorch.
 
-In: "torch.fx" and "Tracer". Out: whether PyTorch has it. Private modules and PyTorch's own tools stand in the list without
-their names: any name passes there, and every private name passes everywhere.
+In: "torch.fx" and "Tracer". Out: whether PyTorch has it. The list has no names of
+private modules and of PyTorch's own tools: there, and for private names in all modules, the answer is always yes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Running a program as `python script.py` and `python -m module` would, with PyTorch's names standing for this library.
+"""Runs a program as `python script.py` and `python -m module` do, with this library under PyTorch's names.
 
-In: a path or a module's name, and the program's own arguments. Out: the exit code; on stderr, for a program that ends with
-an error, the traceback through its own lines, and the names that it asked for in vain.
+In: a path or a module's name, and the program's own arguments. Out: the exit code. If the program ends with
+an error, stderr shows the traceback of its own lines, and the names that it used and this library lacks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INTERRUPTED = 130
 
 
 def run_script(path: Path, arguments: list[str]) -> int:
-    """Run a file as the program __main__. Raises OSError where it cannot be read."""
+    """Run a file as the program __main__. Raises OSError if it cannot be read."""
     with io.open_code(str(path)) as file:
         source = file.read()
     main = ModuleType("__main__")
@@ -72,7 +72,7 @@ def _run(program: Callable[[], object]) -> int:
 
 
 def _exit_code(code: object) -> int:
-    """As Python has it: none is 0, a number is itself, all else is printed and 1."""
+    """Python's rule for SystemExit: None is 0, a number is itself, anything else is printed and gives 1."""
     if code is None or isinstance(code, int):
         return int(code or 0)
     print(code, file=sys.stderr)
@@ -80,7 +80,7 @@ def _exit_code(code: object) -> int:
 
 
 def _own_traceback(error: BaseException) -> str:
-    """The traceback without what ran the program and, where the library refused something, without its own lines."""
+    """The traceback without the lines that run the program; without the library's lines, too, if it raised the error on purpose."""
     shown = traceback.TracebackException.from_exception(error)
     chain: traceback.TracebackException | None = shown
     link: BaseException | None = error
@@ -97,7 +97,7 @@ def _cut(shown: traceback.TracebackException, error: BaseException) -> None:
     own = [k for k, frame in enumerate(frames) if not _is_machinery(frame.filename)]
     if not own:
         return
-    # of a defect, which may be the library's, all that the program's first line led to
+    # another error may be the library's defect, so its lines are shown, too
     kept = [frames[k] for k in own] if _is_refusal(error) else frames[own[0] :]
     shown.stack = traceback.StackSummary.from_list(kept)
 
@@ -107,14 +107,14 @@ def _is_machinery(filename: str) -> bool:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether the library said on purpose what was wrong."""
+    """Whether the library raised the error on purpose."""
     if isinstance(error, ImportError):
         return (error.name or "").split(".")[0] == "torch"
     return isinstance(error, ShadergradError) or isinstance(getattr(error, "obj", None), StandIn | Absent | Tensor)
 
 
 def _sources() -> list[str]:
-    """The files of the program itself: __main__, and what lies beside it or below and is no installed package."""
+    """The program's own files: __main__, and imported files in its folder or below that belong to no installed package."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     folder = sys.path[0] + os.sep
     files = [main, *(getattr(m, "__file__", None) for m in list(sys.modules.values()))]

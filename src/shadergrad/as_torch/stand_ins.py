@@ -21,7 +21,7 @@ from .modules.library import OPS
 from .modules.small import SMALL
 from .modules.top import TorchVersion
 
-# Under PyTorch's name, as far as it is ours too
+# This library's modules that have the same name in PyTorch
 _SAME = [
     "accelerator",
     "amp",
@@ -117,7 +117,7 @@ _ELSEWHERE = {
     "compiler": "_dynamo",
 }
 
-# PyTorch's own modules that work here, and the file of `modules` that holds each; also names beside ours
+# Further modules of PyTorch, and the file of `modules` that implements each. Some add names to modules of this library.
 _OWN = {
     "": "top",
     "distributed.tensor": "placements",
@@ -130,7 +130,7 @@ _OWN = {
     "utils._pytree": "pytree",
 }
 
-# Private names that programs import all the same
+# Private names that programs import
 _PRIVATE = {
     "distributions": {"__all__": "__all__"},
     "distributions.utils": {"__all__": "__all__", "_sum_rightmost": "sum_rightmost"},
@@ -188,7 +188,7 @@ _PRIVATE = {
 
 
 def _stand_in(name: str, source: ModuleType | None) -> StandIn:
-    """A module torch.name with the public names of `source`; those that are modules are left to their own stand-ins."""
+    """A module torch.name with the public names of `source`. Its submodules have their own stand-ins."""
     made = StandIn(f"torch.{name}" if name else "torch", source.__doc__ if source else None)
     if source is not None:
         shown = {k: v for k, v in vars(source).items() if not k.startswith("_") and not isinstance(v, ModuleType)}
@@ -208,7 +208,7 @@ def _stand_in(name: str, source: ModuleType | None) -> StandIn:
 
 
 def _names_of(own: ModuleType) -> dict[str, Any]:
-    """What a file of `modules` holds, private names too, without what it imports for itself."""
+    """The names that a file of `modules` defines, private ones too, without those that it imports."""
     return {
         name: value
         for name, value in vars(own).items()
@@ -217,7 +217,7 @@ def _names_of(own: ModuleType) -> dict[str, Any]:
 
 
 def _is_imported(value: Any, own: ModuleType) -> bool:
-    """Whether a class, function or type comes from elsewhere; Python's multiprocessing comes along with its name."""
+    """Whether a value was imported into a file of `modules`. Those of Python's multiprocessing do not count: the stand-in has them."""
     module = (
         value.__module__ if callable(value) and hasattr(value, "__module__") else getattr(type(value), "__module__", "")
     )
@@ -230,7 +230,7 @@ def _ntuple(n: int) -> Any:
 
 
 def stand_ins() -> dict[str, StandIn]:
-    """All of them by their names, each an attribute of the one that holds it."""
+    """All stand-ins by name; each is also an attribute of its parent module."""
     sources = {"": ""} | {name: name for name in _SAME}
     sources |= {name: source for source, names in _ELSEWHERE.items() for name in names.split()}
     found = {n: _stand_in(n, import_module(f"shadergrad.{s}" if s else "shadergrad")) for n, s in sources.items()}
@@ -267,7 +267,7 @@ def stand_ins() -> dict[str, StandIn]:
 
 
 def install() -> None:
-    """Put the stand-ins under PyTorch's names, for the rest of this process."""
+    """Install the stand-ins under PyTorch's names, for the rest of this process."""
     sys.modules.update(stand_ins())
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())

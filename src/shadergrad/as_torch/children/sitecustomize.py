@@ -1,7 +1,7 @@
-"""Python imports this at the start of each process that a program under `shadergrad run` starts: `import torch` is this library there too.
+"""Makes `import torch` import this library in the child processes of a program under `shadergrad run`.
 
-The folder of this file stands first in PYTHONPATH for those processes. Nothing is imported until a program asks for torch, and the
-sitecustomize that the interpreter has without it runs as ever.
+Python imports this file when such a process starts, because its folder is first in PYTHONPATH. It imports the library only when the process
+imports torch. It also runs the interpreter's own sitecustomize, which it hides.
 """
 
 import importlib.machinery
@@ -14,14 +14,14 @@ _HERE = str(Path(__file__).parent)
 
 
 class _Torch:
-    """Finds torch, once."""
+    """A finder for torch, which removes itself at its first use."""
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] != "torch":
             return None
         sys.meta_path.remove(self)
         try:
-            # here, as few processes ask for torch
+            # imported here, because few processes import torch
             from shadergrad.as_torch.child_processes import become_torch
         except ImportError as error:
             print(f"shadergrad run: this process has PyTorch instead of shadergrad: {error}", file=sys.stderr)
@@ -30,7 +30,7 @@ class _Torch:
 
 
 def _run_the_other():
-    """The sitecustomize that this one hides."""
+    """Run the sitecustomize that this one hides."""
     places = [place for place in sys.path if os.path.realpath(place) != os.path.realpath(_HERE)]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", places)
     if spec is not None and spec.loader is not None:

@@ -1,4 +1,4 @@
-"""torch.view_copy and its like: the views of this library, copied, under PyTorch's names; and splits without a promise about memory."""
+"""torch.view_copy and similar functions: this library's views, as copies, under PyTorch's names. Also the unsafe splits."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def _copy_of(name: str) -> Callable[..., Any]:
 
 
 def copies() -> dict[str, Any]:
-    """By their names."""
+    """All functions by name."""
     unsafe = {f"unsafe_{name}": _method(name) for name in ("split", "chunk", "split_with_sizes")}
     return {f"{name}_copy": _copy_of(name) for name in _VIEWS} | unsafe

@@ -1,4 +1,4 @@
-"""torch._foreach_*: one operation on every tensor of lists, which optimizers of programs call.
+"""torch._foreach_*: functions that apply one operation to every tensor of a list, for programs' own optimizers.
 
 Each function calls the operation for each tensor. The compiler fuses these calls into few kernels, in compiled steps and in programs of
 pending tensors. A second operand is a number, a tensor for all, or a list with one for each.
@@ -58,7 +58,7 @@ def _checked(name: str, tensors: Any) -> list[Tensor]:
 
 
 def _for_each(name: str, value: Any, count: int) -> list[Any]:
-    """An operand for each tensor."""
+    """The operand of each tensor."""
     if not isinstance(value, list | tuple):
         return [value] * count
     if len(value) != count:
@@ -163,7 +163,7 @@ def _foreach_zero_(self: Any) -> Any:
 
 
 def foreach_functions() -> dict[str, Any]:
-    """All by name."""
+    """All functions by name."""
     made: dict[str, Any] = {name: _alone(name) for name in _ALONE if name != "zero"}
     made |= {name: _with_one(name) for name in _WITH_ONE}
     made |= {"addcmul": _addc("addcmul", lambda x, y: x * y), "addcdiv": _addc("addcdiv", lambda x, y: x / y)}

@@ -1,4 +1,4 @@
-"""torch.hub: models from a folder's hubconf.py. Nothing is fetched: files that are in the cache already are used."""
+"""torch.hub: models from a folder's hubconf.py. Nothing is downloaded; only files in the cache are used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _folder: str | None = None
 
 
 class HubError(ShadergradError, RuntimeError):
-    """A model or file that would have to be fetched."""
+    """A model or file that would have to be downloaded."""
 
 
 def _get_torch_home() -> str:
@@ -81,7 +81,7 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """The model that the function `model` of a folder's hubconf.py makes. Raises HubError for source='github'."""
+    """The result of the function `model` in a folder's hubconf.py. Raises HubError for source='github'."""
     return _entry(_hubconf(repo_or_dir, source), model)(*args, **kwargs)
 
 
@@ -93,7 +93,7 @@ def list(  # PyTorch's name
     verbose: bool = True,
     source: str = "github",
 ) -> Any:
-    """The functions of a folder's hubconf.py. PyTorch's argument source is github's alone, so a folder is taken as one."""
+    """The names of the functions in a folder's hubconf.py. A path of a folder is used as such, whatever `source` is."""
     return _entries(_hubconf(repo_or_dir, "local" if Path(str(repo_or_dir)).is_dir() else source))
 
 
@@ -103,7 +103,7 @@ def help(repo_or_dir: Any, model: str, source: str = "github", **kwargs: Any) ->
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Raises HubError: nothing is fetched."""
+    """Raises HubError, because nothing is downloaded."""
     raise HubError(f"[hub] {url} is not fetched here. Hint: download it, and put it at {dst}.")
 
 
@@ -116,7 +116,7 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> Any:
-    """The file of that name in the cache. Raises HubError where it is not there, or its hash is not the one in its name."""
+    """The state dict in the cached file of that name. Raises HubError if it does not exist, or its hash is not that in its name."""
     folder = model_dir or os.path.join(get_dir(), "checkpoints")
     path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
     if not os.path.exists(path):

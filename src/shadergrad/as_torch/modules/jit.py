@@ -1,4 +1,4 @@
-"""torch.jit: names that programs for TorchScript import, decorate and annotate with. Nothing is compiled by them."""
+"""torch.jit: names that TorchScript programs import, and use as decorators and annotations. They compile nothing."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ TopLevelTracedModule = type("TopLevelTracedModule", (ScriptModule,), {"__doc__":
 
 
 class Attribute(Generic[T]):
-    """A value with the type that TorchScript would take it for; the value itself."""
+    """The value itself. The type, which is for TorchScript, is ignored."""
 
     def __new__(cls, value: Any, type: Any = None) -> Any:
         return value
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value."""
+    """The value itself; the type is ignored."""
     return the_value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Python's isinstance, also for typing's containers, of which the outer type alone counts."""
-    import builtins  # whose isinstance this name hides
+    """Python's isinstance, also for the generic types of typing; of these only the outer type is tested."""
+    import builtins  # its isinstance is hidden by this function's name
     import typing
 
     return builtins.isinstance(obj, typing.get_origin(target_type) or target_type)
 
 
 def _identity(thing: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """The function, class or module itself."""
+    """Returns the function, class or module itself."""
     return (lambda f: f) if thing is None else thing
 
 
@@ -53,7 +53,7 @@ _drop = unused = ignore
 
 
 def _set_nothing(*args: Any, **kwargs: Any) -> None:
-    """Nothing: there is no compiler of TorchScript to set."""
+    """Does nothing, because there is no TorchScript compiler."""
 
 
 set_fusion_strategy = enable_onednn_fusion = _set_nothing
@@ -61,7 +61,7 @@ set_fusion_strategy = enable_onednn_fusion = _set_nothing
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Any:
-    """Nothing changes within: there is no compiler of TorchScript."""
+    """A context without effect, because there is no TorchScript compiler."""
     yield
 
 
@@ -70,7 +70,7 @@ trace_module = _identity
 
 
 def is_scripting() -> bool:
-    """False."""
+    """Always False."""
     return False
 
 

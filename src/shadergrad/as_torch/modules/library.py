@@ -1,6 +1,6 @@
 """torch.library and torch.ops: operators that Python programs register, by name.
 
-An operator that a program registers here runs its Python function; there are no others, and no libraries of compiled ones.
+A call of an operator runs the Python function that the program registered for it. Libraries of compiled operators cannot be loaded.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ _operators: dict[str, Operator] = {}  # by "namespace::name"
 
 
 class Operator:
-    """An operator with a name: a call runs the function that was registered for it.
+    """A named operator: a call runs the function that was registered for it.
 
-    Not differentiable until register_autograd says how, unless its autograd kernel is the program's own.
+    Its gradient is that of register_autograd. Without it, the operator is not differentiable, unless its function was registered for a
+    composite or autograd dispatch key: then the gradient comes from the operations that the function calls.
     """
 
     def __init__(self, name: str, schema: str | None = None) -> None:
         self._qualname, self._schema = name, schema
         self._kernel: Callable[..., Any] | None = None
-        self._is_differentiable = False  # by the function that it calls
+        self._is_differentiable = False  # whether the gradient comes from the operations that the function calls
         self._backward: Callable[..., Any] | None = None
         self._setup_context: Callable[..., Any] | None = None
         self._signature: inspect.Signature | None = None
@@ -50,29 +51,29 @@ class Operator:
         self._signature = inspect.signature(function)
 
     def register_fake(self, fn: Any = None, /) -> Any:
-        """Nothing needs the function that computes shapes: kernels run. Gives it back."""
+        """Does nothing and returns the function: shapes come from running the kernel."""
         return (lambda f: f) if fn is None else fn
 
     register_vmap = register_torch_dispatch = register_fake
 
     def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
-        """The function that runs, on whatever device."""
+        """Register the function that the operator runs on every device."""
         if fn is None:
             return lambda f: self.register_kernel(device_types, f)
         self._takes(fn, False)
         return fn
 
     def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> None:
-        """How the operator is differentiated: setup_context(ctx, inputs, output) and backward(ctx, *grads)."""
+        """Register the operator's gradient: setup_context(ctx, inputs, output) and backward(ctx, *grads)."""
         self._backward, self._setup_context = backward, setup_context
 
 
 class _Call(Function):
-    """A call of an operator, in the history."""
+    """A call of an operator, as a node of the autograd graph."""
 
     @staticmethod
     def forward(ctx: Any, operator: Operator, kwargs: dict[str, Any], *args: Any) -> Any:
-        assert operator._kernel is not None  # __call__ has asked
+        assert operator._kernel is not None  # __call__ has checked it
         ctx.operator, ctx.count = operator, len(args)
         with no_grad():
             result = operator._kernel(*args, **kwargs)
@@ -113,7 +114,7 @@ def custom_op(
     schema: str | None = None,
     tags: Any = None,
 ) -> Any:
-    """The operator "namespace::name" of a function; also as a decorator."""
+    """Make a function the operator "namespace::name"; also as a decorator."""
     if fn is None:
         return lambda f: custom_op(name, f, mutates_args=mutates_args, device_types=device_types, schema=schema)
     _operators[name] = made = Operator(name, schema)
@@ -123,12 +124,12 @@ def custom_op(
 
 
 def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), schema: str | None = None) -> Any:
-    """As custom_op; its function calls Triton's kernels, which are not here, and raises there."""
+    """As custom_op. A call raises where the function calls a Triton kernel, because there is no Triton."""
     return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
 def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, allow_override: bool = False, **kwargs: Any) -> Any:
-    """Nothing needs the function that computes shapes: kernels run. Gives it back."""
+    """Does nothing and returns the function: shapes come from running the kernel."""
     return (lambda f: f) if func is None else func
 
 
@@ -136,22 +137,22 @@ impl_abstract = register_vmap = register_fake
 
 
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """The function that an operator runs."""
+    """Register the function that an operator runs."""
     return _named(_name_of(op)).register_kernel(device_types, *([] if func is None else [func]))
 
 
 def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, lib: Any = None) -> None:
-    """How an operator is differentiated."""
+    """Register an operator's gradient, as Operator.register_autograd."""
     _named(_name_of(op)).register_autograd(backward, setup_context=setup_context)
 
 
 def define(qualname: str, schema: Any, *, lib: Any = None, tags: Any = ()) -> None:
-    """An operator without a kernel yet."""
+    """Declare an operator, without a function to run."""
     _named(qualname, schema)
 
 
 def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
-    """The function that an operator runs; also as a decorator."""
+    """Register the function that an operator runs; also as a decorator."""
     if func is None:
         return lambda f: impl(qualname, types, f, lib=lib)
     _named(_name_of(qualname))._takes(func, _is_composite(types))
@@ -159,7 +160,7 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any
 
 
 def _is_composite(key: Any) -> bool:
-    """Whether a kernel of this dispatch key is differentiated through what it calls."""
+    """Whether the gradient of a kernel with this dispatch key comes from the operations that it calls."""
     return "Composite" in str(key) or "Autograd" in str(key)
 
 
@@ -170,7 +171,7 @@ class Library:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
-        """Make the operator of a schema known, and give its name."""
+        """Declare the operator of a schema; returns its name."""
         name = re.split(r"[(.]", schema)[0].strip()
         _named(f"{self.ns}::{name}", schema)
         return name
@@ -178,7 +179,7 @@ class Library:
     def impl(
         self, op_name: Any, fn: Any, dispatch_key: str = "", *, with_keyset: bool = False, allow_override: bool = False
     ) -> None:
-        """The function that an operator runs. Of a dispatch key of shapes alone nothing is needed."""
+        """Register the function that an operator runs. Functions for the key Meta, which compute only shapes, are ignored."""
         key = dispatch_key or self.dispatch_key
         if key == "Meta":
             return
@@ -186,7 +187,7 @@ class Library:
         _named(f"{self.ns}::{name}")._takes(fn, _is_composite(key))
 
     def _register_fake(self, op_name: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
-        """Nothing: kernels run."""
+        """Does nothing: shapes come from running the kernel."""
 
     def _destroy(self) -> None:
         for name in [n for n in _operators if n.startswith(f"{self.ns}::")]:
@@ -204,7 +205,7 @@ def get_kernel(op: Any, dispatch_key: Any) -> Any:
 
 
 class Namespace:
-    """torch.ops.name: operators that programs registered are its attributes."""
+    """torch.ops.name: its attributes are the operators that the program registered."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -229,7 +230,7 @@ class Operators(StandIn):
         return made
 
     def load_library(self, path: Any) -> None:
-        """Raises OSError: compiled operators are PyTorch's, and run in it alone."""
+        """Raises OSError, because operators that are compiled for PyTorch run only there."""
         raise OSError(f"{path} holds operators compiled for PyTorch, which run there alone.")
 
 

@@ -1,4 +1,4 @@
-"""torch.multiprocessing: Python's multiprocessing, with spawn. Tensors travel between processes as copies."""
+"""torch.multiprocessing: Python's multiprocessing, with spawn. Tensors are sent to other processes as copies."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class ProcessContext:
         self.processes, self.error_queues = processes, error_queues
 
     def pids(self) -> list[int]:
-        """Their numbers."""
+        """The process ids."""
         return [process.pid for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait for one or more to end, and say whether all have. Raises what the first that failed raised, and ends the others."""
+        """Wait until one or more processes end; returns whether all have. If one failed, ends the others and raises its error."""
         connection.wait([p.sentinel for p in self.processes if p.exitcode is None], timeout)
         failed = next((k for k, p in enumerate(self.processes) if p.exitcode not in (None, 0)), None)
         if failed is None:
@@ -80,7 +80,7 @@ def start_processes(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Run fn(i, *args) in nprocs processes; wait for them, or give their ProcessContext."""
+    """Run fn(i, *args) in nprocs processes. With join, wait for them, else return their ProcessContext."""
     context = multiprocessing.get_context(start_method)
     queues = [context.SimpleQueue() for _ in range(nprocs)]
     processes = [context.Process(target=_wrap, args=(fn, i, args, queues[i]), daemon=daemon) for i in range(nprocs)]  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> Any:
-    """Run fn(i, *args) in nprocs fresh processes; wait for them, or give their ProcessContext."""
+    """Run fn(i, *args) in nprocs fresh processes. With join, wait for them, else return their ProcessContext."""
     return start_processes(fn, args, nprocs, join, daemon, "spawn")
 
 
@@ -110,17 +110,17 @@ _strategy = "file_system"
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that PyTorch has; here tensors are copied with each."""
+    """The names of PyTorch's strategies. Tensors are copied with each of them."""
     return {"file_descriptor", "file_system"}
 
 
 def get_sharing_strategy() -> str:
-    """The one that was set."""
+    """The strategy that was set last."""
     return _strategy
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Kept, and without effect: tensors are copied."""
+    """Store the name of a strategy. It has no effect, because tensors are copied."""
     global _strategy
     if new_strategy not in get_all_sharing_strategies():
         raise ValueError(f"{new_strategy!r} is none of {sorted(get_all_sharing_strategies())}.")

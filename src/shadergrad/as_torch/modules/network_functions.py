@@ -1,6 +1,6 @@
-"""torch.layer_norm and its like: what PyTorch's core calls below torch.nn.functional, with the core's order of arguments.
+"""torch.layer_norm and similar functions of PyTorch's core, which torch.nn.functional calls, with the core's order of arguments.
 
-Where a loss takes a reduction it is a number there: 1 is 'mean', 2 'sum', any other, as in PyTorch, 'none', which is the default.
+The reduction of a loss is a number: 1 is 'mean', 2 is 'sum', any other number, as in PyTorch, is 'none'.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GRID_PADDINGS = ("zeros", "border", "reflection")
 
 
 def _reduction(given: int | str) -> str:
-    """The word of a reduction."""
+    """The name of a reduction."""
     return given if isinstance(given, str) else _REDUCTIONS.get(given, "none")
 
 
@@ -145,7 +145,7 @@ def binary_cross_entropy_with_logits(
 
 def kl_div(input: Tensor, target: Tensor, reduction: int | str = 0, *, log_target: bool = False) -> Tensor:
     """F.kl_div."""
-    with warnings.catch_warnings():  # that its mean is one over elements
+    with warnings.catch_warnings():  # the warning says that its mean is over elements
         warnings.simplefilter("ignore")
         return F.kl_div(input, target, reduction=_reduction(reduction), log_target=log_target)
 
@@ -261,7 +261,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 
 
 def conj_physical(input: Tensor) -> Tensor:
-    """The complex conjugates, computed; of real numbers the tensor itself."""
+    """The complex conjugate, as a copy; a real tensor is returned as it is."""
     return input.conj().clone() if input.dtype.is_complex else input
 
 
@@ -315,12 +315,12 @@ _SETTINGS = {
 
 
 def max_pool1d_with_indices(input: Tensor, kernel_size: Any, *options: Any, **named: Any) -> Any:
-    """A pair: F.max_pool1d, and where each was found; options: stride, padding, dilation and ceil_mode."""
+    """The pair (maxima, their positions) of F.max_pool1d; options: stride, padding, dilation and ceil_mode."""
     return F.max_pool1d(input, kernel_size, *options, **named, return_indices=True)
 
 
 def network_functions() -> dict[str, Any]:
-    """By their names."""
+    """All functions by name."""
     own = {
         name: value
         for name, value in globals().items()

@@ -1,4 +1,4 @@
-"""Names of PyTorch's for modules and pooling that this library has under others."""
+"""PyTorch's names of module and pooling functions that have other names in this library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def stateless() -> dict[str, Any]:
         tie_weights: bool = True,
         strict: bool = False,
     ) -> Any:
-        """torch.func.functional_call under its former name, of which it warns."""
+        """torch.func.functional_call under its former name, with a warning."""
         warnings.warn(
             "torch.nn.utils.stateless.functional_call is deprecated. Hint: torch.func.functional_call.",
             FutureWarning,
@@ -33,7 +33,7 @@ def stateless() -> dict[str, Any]:
 
 
 def with_indices() -> dict[str, Any]:
-    """Pooling that also gives where the largest elements are."""
+    """The pooling functions that also return the positions of the maxima."""
 
     def also(name: str) -> Any:
         pool = getattr(shadergrad.nn.functional, name)

@@ -12,7 +12,7 @@ from ... import onnx
 from ...nn.module import Module
 from ...onnx.export import OPSETS
 
-REFUSED = (  # options that change what a file holds, or leave more than a file
+REFUSED = (  # options that change the contents of the file, or write further files
     "custom_translation_table",
     "custom_opsets",
     "export_modules_as_functions",
@@ -31,7 +31,7 @@ class TrainingMode(enum.Enum):
 
 
 class OperatorExportTypes(enum.Enum):
-    """The operators of a file: ONNX's."""
+    """The operators of a file: always those of ONNX."""
 
     ONNX = 0
     ONNX_ATEN = 1

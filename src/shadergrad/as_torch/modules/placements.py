@@ -13,15 +13,15 @@ class Placement:
     """How a tensor is distributed along one axis of a mesh of processes."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether each process holds a part, along axis `dim` where one is asked for."""
+        """Whether each process holds a part; with `dim`, a part along that axis."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Whether each process holds the whole."""
+        """Whether each process holds the whole tensor."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the values are those of all processes, reduced, by `reduce_op` where one is asked for."""
+        """Whether the tensor is the reduction of the processes' values; with `reduce_op`, the reduction of that name."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
@@ -37,7 +37,7 @@ class Shard(Placement):
 
 @dataclasses.dataclass(frozen=True)
 class Replicate(Placement):
-    """Each process holds the whole."""
+    """Each process holds the whole tensor."""
 
     def __str__(self) -> str:
         return "R"
@@ -45,7 +45,7 @@ class Replicate(Placement):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Partial(Placement):
-    """Each process holds a term of the whole: `reduce_op` ("sum", "avg", "product", "min", "max") makes it of them."""
+    """Each process holds a partial value; the tensor is their reduction by `reduce_op` ("sum", "avg", "product", "min", "max")."""
 
     reduce_op: str = "sum"
 

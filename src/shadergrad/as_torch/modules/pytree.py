@@ -1,4 +1,4 @@
-"""torch.utils._pytree: nested containers as a list of leaves and a TreeSpec, with containers of a program's own."""
+"""torch.utils._pytree: nested containers as a list of leaves and a TreeSpec. Programs may register containers of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UnflattenFunc = Callable[[Iterable[Any], Any], Any]
 
 @dataclass(frozen=True)
 class MappingKey:
-    """The place of a value in a mapping."""
+    """The key of a value in a mapping."""
 
     key: Any
 
@@ -30,7 +30,7 @@ class MappingKey:
 
 @dataclass(frozen=True)
 class SequenceKey:
-    """The place of a value in a sequence."""
+    """The position of a value in a sequence."""
 
     idx: int
 
@@ -44,7 +44,7 @@ class SequenceKey:
 
 @dataclass(frozen=True)
 class GetAttrKey:
-    """The place of a value in an object: its attribute's name."""
+    """The attribute of an object that holds a value."""
 
     name: str
 
@@ -57,7 +57,7 @@ class GetAttrKey:
 
 
 class NodeDef(NamedTuple):
-    """How a container comes apart and together again."""
+    """The functions that flatten and unflatten a container."""
 
     type: type
     flatten_fn: Callable[[Any], tuple[Any, Any]]
@@ -80,9 +80,9 @@ def register_pytree_node(
     flatten_with_keys_fn: Any = None,
     **kwargs: Any,
 ) -> None:
-    """Make a class of containers known: flatten_fn(x) gives its values and a context, unflatten_fn(values, context) x again.
+    """Register a class of containers: flatten_fn(x) returns its values and a context, unflatten_fn(values, context) returns x.
 
-    Raises ValueError for one that is known.
+    Raises ValueError for a registered class.
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
@@ -91,7 +91,7 @@ def register_pytree_node(
 
 
 def _register_pytree_node(cls: type, flatten_fn: Any, unflatten_fn: Any, *args: Any, **kwargs: Any) -> None:
-    """register_pytree_node by its former name: a class that is known stays as it is."""
+    """register_pytree_node under its former name; it ignores a registered class."""
     if cls not in SUPPORTED_NODES:
         register_pytree_node(cls, flatten_fn, unflatten_fn, **kwargs)
 
@@ -100,8 +100,8 @@ _private_register_pytree_node = _register_pytree_node
 
 
 def register_dataclass(cls: type, *, field_names: Any = None, drop_field_names: Any = None, **kwargs: Any) -> None:
-    """Make a dataclass known: its values are its fields."""
-    import dataclasses  # at hand for the one call
+    """Register a dataclass, whose values are its fields."""
+    import dataclasses  # imported here for a single call
 
     dropped = set(drop_field_names or ())
     names = list(field_names or [f.name for f in dataclasses.fields(cls) if f.init and f.name not in dropped])  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ is_namedtuple = is_namedtuple_instance
 
 
 def _kind(tree: Any) -> Any:
-    """The key of a container in SUPPORTED_NODES; of a leaf its type."""
+    """The key of a container in SUPPORTED_NODES, or the type of a leaf."""
     kind = type(tree)
     return namedtuple if kind not in SUPPORTED_NODES and is_namedtuple_class(kind) else kind
 
@@ -182,7 +182,7 @@ def _is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """What remains of a tree without its leaves."""
+    """The structure of a tree, without its leaves."""
 
     type: Any
     context: Any
@@ -190,17 +190,17 @@ class TreeSpec:
 
     @property
     def num_leaves(self) -> int:
-        """How many leaves the tree has."""
+        """The number of leaves."""
         return 1 if self.is_leaf() else sum(child.num_leaves for child in self.children_specs)
 
     @property
     def num_children(self) -> int:
-        """How many values the outermost container has."""
+        """The number of values in the outermost container."""
         return len(self.children_specs)
 
     @property
     def num_nodes(self) -> int:
-        """How many containers and leaves there are."""
+        """The number of containers and leaves."""
         return 1 + sum(child.num_nodes for child in self.children_specs)
 
     def is_leaf(self) -> bool:
@@ -208,11 +208,11 @@ class TreeSpec:
         return self.type is None
 
     def children(self) -> list[TreeSpec]:
-        """Of each value of the outermost container."""
+        """The structures of the values in the outermost container."""
         return list(self.children_specs)
 
     def child(self, index: int) -> TreeSpec:
-        """Of one value of the outermost container."""
+        """The structure of one value in the outermost container."""
         return self.children_specs[index]
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
@@ -231,7 +231,7 @@ class TreeSpec:
         return SUPPORTED_NODES[self.type].unflatten_fn([c._built(leaves) for c in self.children_specs], self.context)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """The parts of a tree where this one has its leaves. Raises ValueError where the trees differ above them."""
+        """The subtrees of a tree at the positions of this structure's leaves. Raises ValueError if the trees differ above them."""
         if self.is_leaf():
             return [tree]
         if _kind(tree) is not self.type:
@@ -249,7 +249,7 @@ class TreeSpec:
 
 
 class LeafSpec(TreeSpec):
-    """Of a single leaf."""
+    """The structure of a single leaf."""
 
     def __init__(self) -> None:
         super().__init__(None, None, [])
@@ -262,12 +262,12 @@ _LEAF = LeafSpec()
 
 
 def treespec_leaf() -> TreeSpec:
-    """Of a single leaf."""
+    """The structure of a single leaf."""
     return _LEAF
 
 
 def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a tree from left to right, and the tree without them."""
+    """The leaves of a tree from left to right, and its structure."""
     leaves: list[Any] = []
     return leaves, _flatten(tree, leaves, is_leaf)
 
@@ -297,18 +297,18 @@ def tree_iter(tree: Any, is_leaf: Any = None) -> Any:
 
 
 def tree_structure(tree: Any, is_leaf: Any = None) -> TreeSpec:
-    """A tree without its leaves."""
+    """The structure of a tree."""
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
-    """The tree of func(leaf), or of func(leaf, ...) with the same places of further trees."""
+    """The tree of func(leaf), or of func(leaf, ...) with the leaves at the same positions of further trees."""
     leaves, spec = tree_flatten(tree, is_leaf)
     return spec.unflatten([func(*parts) for parts in zip(leaves, *(spec.flatten_up_to(r) for r in rests), strict=True)])
 
 
 def tree_map_(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
-    """Call func as tree_map does; gives the tree itself."""
+    """Call func as tree_map does; returns the tree itself."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
@@ -320,18 +320,18 @@ def _chosen(type_or_pred: Any) -> Callable[[Any], bool]:
 
 
 def map_only(type_or_pred: Any, /) -> Any:
-    """A decorator: the function for the values of a type (or for those that a predicate holds of), others as they are."""
+    """A decorator that applies a function to values of a type, or that satisfy a predicate; other values are returned unchanged."""
     holds = _chosen(type_or_pred)
     return lambda func: lambda x: func(x) if holds(x) else x
 
 
 def tree_map_only(type_or_pred: Any, /, func: Any, tree: Any, is_leaf: Any = None) -> Any:
-    """The tree of func(leaf) for leaves of a type, or those that a predicate holds of; others as they are."""
+    """The tree of func(leaf) for leaves of a type, or that satisfy a predicate; other leaves are unchanged."""
     return tree_map(map_only(type_or_pred)(func), tree, is_leaf=is_leaf)
 
 
 def tree_map_only_(type_or_pred: Any, /, func: Any, tree: Any, is_leaf: Any = None) -> Any:
-    """Call func as tree_map_only does; gives the tree itself."""
+    """Call func as tree_map_only does; returns the tree itself."""
     return tree_map_(map_only(type_or_pred)(func), tree, is_leaf=is_leaf)
 
 
@@ -356,7 +356,7 @@ def tree_any_only(type_or_pred: Any, /, pred: Any, tree: Any, is_leaf: Any = Non
 
 
 def tree_flatten_with_path(tree: Any, is_leaf: Any = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """The leaves with their paths, and the tree without them."""
+    """The leaves with their paths, and the structure of the tree."""
     found: list[tuple[KeyPath, Any]] = []
     _paths((), tree, found, is_leaf)
     return found, tree_structure(tree, is_leaf)
@@ -381,7 +381,7 @@ def tree_leaves_with_path(tree: Any, is_leaf: Any = None) -> list[tuple[KeyPath,
 
 
 def tree_map_with_path(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
-    """The tree of func(path, leaf), or func(path, leaf, ...) with the same places of further trees."""
+    """The tree of func(path, leaf), or of func(path, leaf, ...) with the leaves at the same positions of further trees."""
     found, spec = tree_flatten_with_path(tree, is_leaf)
     others = [spec.flatten_up_to(r) for r in rests]
     return spec.unflatten(
@@ -411,7 +411,7 @@ def _get_node_type(tree: Any) -> Any:
 
 
 def _broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: Any = None) -> list[Any] | None:
-    """The leaves of a tree whose leaves stand for whole parts of another, or None where the trees do not fit."""
+    """The leaves of a tree, each repeated for all leaves of the corresponding part of a structure; None if the two do not fit."""
     if treespec.is_leaf():
         return [tree]
     if _is_leaf(tree, is_leaf):

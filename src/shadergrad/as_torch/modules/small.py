@@ -1,4 +1,4 @@
-"""Small modules of PyTorch's, each made by a function that returns its contents."""
+"""Small modules of PyTorch. For each, a function returns the contents."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from .storages import STORAGE_TYPES
 
 
 def _no(*args: Any, **kwargs: Any) -> bool:
-    """False."""
+    """Always False."""
     return False
 
 
 def _identity(thing: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """A decorator that gives back what it decorates."""
+    """A decorator without effect."""
     return thing if callable(thing) and not args and not kwargs else (lambda f: f)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Nothing."""
+    """Does nothing."""
 
 
 def _config() -> dict[str, Any]:
     def show() -> str:
-        """What this library is, in a line."""
+        """The name and version of this library."""
         return f"shadergrad {shadergrad.__version__}, under the names of PyTorch"
 
     def parallel_info() -> str:
-        """How many threads there are."""
+        """The number of threads."""
         return f"threads: {shadergrad.get_num_threads()}"
 
     return {"show": show, "parallel_info": parallel_info}
@@ -92,7 +92,7 @@ def _utils_hooks() -> dict[str, Any]:
 
 def _overrides() -> dict[str, Any]:
     def is_tensor_like(inp: Any) -> bool:
-        """Whether it is a tensor."""
+        """Whether an object is a tensor."""
         return isinstance(inp, Tensor)
 
     return {
@@ -105,7 +105,7 @@ def _overrides() -> dict[str, Any]:
 
 def _profiler() -> dict[str, Any]:
     class record_function(contextlib.ContextDecorator):
-        """A label for PyTorch's profiler, which is not here: within it all is as outside. sg.profile measures."""
+        """A context and decorator without effect, because PyTorch's profiler is missing. Use sg.profile."""
 
         def __init__(self, name: str, args: Any = None) -> None:
             self.name = name
@@ -117,7 +117,7 @@ def _profiler() -> dict[str, Any]:
             pass
 
     class ProfilerActivity(enum.Enum):
-        """What PyTorch's profiler, which is not here, can watch."""
+        """The activities of PyTorch's profiler, which is missing."""
 
         CPU = 0
         XPU = 1
@@ -135,7 +135,7 @@ def _profiler() -> dict[str, Any]:
 
 def _flop_counter() -> dict[str, Any]:
     class FlopCounterMode:
-        """Counts no operations: entering it raises an error. The count is 0."""
+        """A placeholder: entering it raises an error."""
 
         def __init__(
             self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None
@@ -147,11 +147,11 @@ def _flop_counter() -> dict[str, Any]:
         def __exit__(self, *_: object) -> None: ...
 
         def get_total_flops(self) -> int:
-            """0: nothing was counted."""
+            """Always 0."""
             return 0
 
         def get_flop_counts(self) -> dict[str, Any]:
-            """{}: nothing was counted."""
+            """Always {}."""
             return {}
 
     return {"FlopCounterMode": FlopCounterMode}
@@ -165,7 +165,7 @@ def _init() -> dict[str, Any]:
 
 
 def _onnx() -> dict[str, Any]:
-    from . import onnx_export  # here, for it imports the room of ONNX
+    from . import onnx_export  # imported here, because it imports the ONNX package
 
     return {
         **onnx_export.names(),
@@ -180,7 +180,7 @@ def _export() -> dict[str, Any]:
 
 def _fx() -> dict[str, Any]:
     def wrap(fn_or_name: Any) -> Any:
-        """The function, or its name: PyTorch's tracer, which is not here, would not look into it."""
+        """Returns the function, or its name. There is no tracer that would have to treat it as a leaf."""
         return fn_or_name
 
     return {"wrap": wrap}
@@ -200,7 +200,7 @@ def _torch_utils() -> dict[str, Any]:
         return shadergrad.cat([t.reshape(-1) for t in tensors])
 
     def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
-        """Tensors of those shapes from one of all elements."""
+        """The inverse of _flatten_dense_tensors: tensors with the shapes of `tensors`."""
         parts = flat.split([t.numel() for t in tensors])
         return tuple(p.reshape(t.shape) for p, t in zip(parts, tensors, strict=True))
 
@@ -214,7 +214,7 @@ def _torch_utils() -> dict[str, Any]:
 
 
 def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
-    """What the arguments of Tensor.to mean: device, dtype, non_blocking, memory_format."""
+    """The arguments of Tensor.to as (device, dtype, non_blocking, memory_format)."""
     found: dict[str, Any] = {"device": None, "dtype": None, "non_blocking": False, "copy": False, "memory_format": None}
     found |= kwargs
     rest = list(args)
@@ -233,15 +233,15 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
 
 
 def _settings(**values: Any) -> Callable[[], dict[str, Any]]:
-    """Settings that may be read and set, and change nothing."""
+    """Settings that a program may read and set, without effect."""
     return lambda: dict(values)
 
 
 def _serialization() -> dict[str, Any]:
-    """Of classes that torch.load may make of a pickled file beside plain data."""
+    """The classes that torch.load may create from a pickled file, in addition to plain data."""
 
     class safe_globals(contextlib.AbstractContextManager[None]):
-        """Within, the classes are declared too."""
+        """A context in which torch.load may also create these classes."""
 
         def __init__(self, safe_globals: list[Any]) -> None:
             self.classes = list(safe_globals)
@@ -261,10 +261,10 @@ def _serialization() -> dict[str, Any]:
 
 
 def _core() -> dict[str, Any]:
-    """PyTorch's extension module: libraries report to it that they are used, and name what they would dispatch on."""
+    """Names of PyTorch's extension module that libraries use: usage logging, and dispatch keys."""
 
     class DispatchKey(enum.Enum):
-        """Names of what PyTorch's dispatcher looks at."""
+        """The dispatch keys of PyTorch that libraries name."""
 
         CPU = "CPU"
         CUDA = "CUDA"
@@ -277,7 +277,7 @@ def _core() -> dict[str, Any]:
         CompositeImplicitAutograd = "CompositeImplicitAutograd"
 
     class DispatchKeySet:
-        """A set of them."""
+        """A set of dispatch keys."""
 
         def __init__(self, *keys: Any) -> None:
             self.keys = frozenset(keys)
@@ -286,12 +286,12 @@ def _core() -> dict[str, Any]:
             return DispatchKeySet(*self.keys, *other.keys)
 
         def has(self, key: Any) -> bool:
-            """Whether a key is in it."""
+            """Whether the set contains a key."""
             return key in self.keys
 
     return {
         "_log_api_usage_once": _nothing,
-        "_get_tracing_state": _nothing,  # of jit.trace: there is none
+        "_get_tracing_state": _nothing,  # None: jit.trace does not exist
         "DispatchKey": DispatchKey,
         "DispatchKeySet": DispatchKeySet,
         "_get_privateuse1_backend_name": lambda: "privateuseone",
@@ -299,12 +299,12 @@ def _core() -> dict[str, Any]:
 
 
 def _backend(**values: Any) -> Callable[[], dict[str, Any]]:
-    """A backend that is not there."""
+    """A backend that is not available."""
     return lambda: {"is_available": _no, "is_built": _no, "enabled": False, **values}
 
 
 def _no_devices() -> dict[str, Any]:
-    """Devices of a kind of which there are none."""
+    """The functions of a kind of device that is not available."""
     return {
         "is_available": _no,
         "is_initialized": _no,
@@ -319,16 +319,16 @@ def _no_devices() -> dict[str, Any]:
 
 def _cpu() -> dict[str, Any]:
     class Stream:
-        """The one order in which a CPU computes."""
+        """A stream of the CPU, which has only one."""
 
         def __init__(self, priority: int = -1) -> None: ...
 
         def wait_stream(self, stream: Any) -> None:
-            """Nothing: there is one order."""
+            """Does nothing: there is only one stream."""
 
     @contextlib.contextmanager
     def stream(stream: Any) -> Iterator[None]:
-        """Nothing changes within: there is one order."""
+        """A context without effect: there is only one stream."""
         yield
 
     return {
@@ -348,7 +348,7 @@ def _jit_internal() -> dict[str, Any]:
     def boolean_dispatch(
         arg_name: str, arg_index: int, default: bool, if_true: Any, if_false: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """if_true or if_false, by one of their arguments."""
+        """A function that calls if_true or if_false, depending on one of the arguments."""
 
         @functools.wraps(if_true)
         def fn(*given: Any, **named: Any) -> Any:

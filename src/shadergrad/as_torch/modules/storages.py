@@ -1,4 +1,4 @@
-"""torch.Storage and its like: names that make memory, or ask whether something is memory."""
+"""torch.Storage, FloatStorage and similar names: they create storages, and serve isinstance tests."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...tensor.storage_handles import StorageHandle, TypedStorage
 
 
 class StorageType(type):
-    """The class of FloatStorage and its like. A call makes memory: of a number of elements, all 0, or of these elements; without any
-    arguments of none. isinstance asks whether something is such memory."""
+    """The metaclass of FloatStorage and similar classes. A call creates a storage of the given elements, or of so many zeros; without
+    arguments, an empty one. isinstance tests for storages of that dtype."""
 
     kind: DType | None
     is_typed: bool
@@ -49,7 +49,7 @@ def _type(name: str, kind: DType | None, is_typed: bool = True, module: str = "t
 
 
 def storages() -> dict[str, Any]:
-    """By their names: one for each dtype, and those for all."""
+    """The classes by name: one for each dtype, and those for all dtypes."""
     made = {n: _type(n, named_dtype(kind)) for n, kind in STORAGES.items() if n != "UntypedStorage"}
     return made | {
         "Storage": _type("Storage", None),

@@ -23,7 +23,8 @@ class TorchVersion(str):
     __slots__ = ()
 
     def _parts(self, other: Any) -> tuple[Any, Any]:
-        from packaging.version import Version  # PyTorch's programs have it; without it versions compare as text
+        # packaging is installed with PyTorch's programs; without it, versions compare as text
+        from packaging.version import Version
 
         return Version(str(self)), Version(other if isinstance(other, str) else ".".join(map(str, other)))
 
@@ -58,7 +59,7 @@ __version__ = TorchVersion(PYTORCH)
 
 
 def _assert(condition: Any, message: str) -> None:
-    """Raise AssertionError with the message where the condition is false."""
+    """Raise AssertionError with the message if the condition is false."""
     assert condition, message
 
 
@@ -68,32 +69,32 @@ def _check_error(cond: Any, message: Any, kind: type[Exception]) -> None:
 
 
 def _check(cond: Any, message: Any = None) -> None:
-    """Raise RuntimeError with what message() gives where the condition is false."""
+    """Raise RuntimeError with the text of message() if the condition is false."""
     _check_error(cond, message, RuntimeError)
 
 
 def _check_index(cond: Any, message: Any = None) -> None:
-    """Raise IndexError where the condition is false."""
+    """Raise IndexError if the condition is false."""
     _check_error(cond, message, IndexError)
 
 
 def _check_value(cond: Any, message: Any = None) -> None:
-    """Raise ValueError where the condition is false."""
+    """Raise ValueError if the condition is false."""
     _check_error(cond, message, ValueError)
 
 
 def _check_type(cond: Any, message: Any = None) -> None:
-    """Raise TypeError where the condition is false."""
+    """Raise TypeError if the condition is false."""
     _check_error(cond, message, TypeError)
 
 
 def _check_not_implemented(cond: Any, message: Any = None) -> None:
-    """Raise NotImplementedError where the condition is false."""
+    """Raise NotImplementedError if the condition is false."""
     _check_error(cond, message, NotImplementedError)
 
 
 def _check_with(kind: type[Exception], cond: Any, message: Any) -> None:
-    """Raise an error of a kind where the condition is false."""
+    """Raise an error of the type `kind` if the condition is false."""
     _check_error(cond, message, kind)
 
 
@@ -105,7 +106,7 @@ def _check_is_size(i: Any, message: Any = None, *, max: Any = None) -> None:
 def _assert_tensor_metadata(
     a: Tensor, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None, layout: Any = None
 ) -> None:
-    """Raise RuntimeError where a tensor has another size, stride, dtype or device than these; None is not looked at."""
+    """Raise RuntimeError if a tensor's size, stride, dtype or device differs from the given one; None is not compared."""
     for name, wanted, found in (
         ("sizes", None if size is None else tuple(size), tuple(a.shape)),
         ("strides", None if stride is None else tuple(stride), tuple(a.stride())),
@@ -123,10 +124,10 @@ def save(
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
-    """Write an object into a file, by path or open, as PyTorch does and reads it.
+    """Write an object to a path or an open file, in PyTorch's format.
 
-    pickle_module, pickle_protocol: of Python's own pickle, and 2, alone. Raises ArgumentError for others, and for the format before
-    PyTorch 1.6; CheckpointError for what cannot be pickled.
+    pickle_module and pickle_protocol must be Python's own pickle, and 2. Raises ArgumentError for others, and for the format before
+    PyTorch 1.6; CheckpointError for an object that cannot be pickled.
     """
     if pickle_module not in (None, pickle) or pickle_protocol != 2 or not _use_new_zipfile_serialization:
         raise ArgumentError(
@@ -143,48 +144,48 @@ def save(
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether it is a tensor."""
+    """Whether an object is a tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether it is a storage of a tensor."""
+    """Whether an object is a storage of a tensor."""
     return isinstance(obj, StorageHandle | TypedStorage)
 
 
 def is_warn_always_enabled() -> bool:
-    """False: Python's own filters decide."""
+    """Always False: Python's warning filters decide."""
     return False
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """False: nothing here is not deterministic."""
+    """Always False: all operations are deterministic."""
     return False
 
 
 def get_deterministic_debug_mode() -> int:
-    """0."""
+    """Always 0: all operations are deterministic."""
     return 0
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """True: the answer of every release of this version."""
+    """Always True, as in PyTorch's releases of this version."""
     return True
 
 
 def is_vulkan_available() -> bool:
-    """False: PyTorch's own backend of that name is not here."""
+    """Always False: PyTorch's Vulkan backend does not exist here."""
     return False
 
 
 def _is_functional_tensor(t: Any) -> bool:
-    """False: there are none."""
+    """Always False: there are no functional tensors."""
     return False
 
 
 def get_device_module(device: Any = None) -> Any:
-    """torch.cuda, torch.mps or torch.cpu by a device's name."""
-    import sys  # where the stand-ins are
+    """torch.cuda, torch.mps or torch.cpu, by the name of a device."""
+    import sys  # the stand-ins are in sys.modules
 
     kind = str(device or "cpu").partition(":")[0]
     kind = "cuda" if kind == "webgpu" else kind
@@ -202,11 +203,11 @@ class memory_format:  # PyTorch's name
 
 
 class qscheme:  # PyTorch's name
-    """The class of quantization schemes, of which there are none."""
+    """The class of quantization schemes; it has no instances."""
 
 
 class SymInt(int):
-    """A size that is not known yet, in PyTorch; sizes here are ints."""
+    """PyTorch's class of symbolic sizes; it has no instances, because sizes are ints."""
 
     def __new__(cls, *args: Any) -> Any:
         raise TypeError("SymInt: sizes are ints here.")
