@@ -184,7 +184,7 @@ equal, less, greater = recorded.equal, recorded.less, recorded.greater
 both, either, inverted = recorded.both, recorded.either, recorded.inverted
 sum_over, dot, conjugate, cat = recorded.sum, recorded.dot, recorded.conjugate, recorded.cat
 
-# -- halves: only casts, and primitives that move elements, see float16 and bfloat16 (docs/decisions/0029)
+# -- halves: only casts, and primitives that move elements, have float16 and bfloat16 operands (docs/decisions/0029)
 
 UNROUNDED = ("mul", "div")  # operations in which PyTorch uses a Python number beside a half as float32
 

@@ -104,7 +104,7 @@ class Capture(Numbered):
         stack.reverse()
         while stack:
             node = stack.pop()
-            if node is None:  # what the one below needs is in
+            if node is None:  # all inputs of this node are in the order
                 node = cast(Node, stack.pop())
                 inputs = node.inputs
             elif node in position:
@@ -117,7 +117,7 @@ class Capture(Numbered):
             else:
                 inputs = node.inputs
                 if node.primitive.kind == "alias":
-                    inputs = inputs[:1]  # its others are there for the tape alone
+                    inputs = inputs[:1]  # the other inputs are only for the tape
                 missing: list[Node | None] = [i for i in inputs if i not in position]
                 if missing:
                     missing += (None, node)
@@ -176,7 +176,7 @@ class Capture(Numbered):
             elif node.inputs and (place in asked or (node.requires_grad and not node.released)):
                 found.append(place)
             if node.primitive.selects and (place in given or found[-1:] == [place]):
-                asked.add(self._position[resolve(node.inputs[0])])  # in which the extremum is looked for later
+                asked.add(self._position[resolve(node.inputs[0])])  # the gradient will search the extremum in it
         return [place for place in reversed(found) if place not in outputs]
 
     def position_of_source(self, node: Node) -> int | None:

@@ -1,9 +1,9 @@
-"""The order of a backward pass in which hooks listen: a node once all its cotangents are there, as PyTorch's engine has it.
+"""The order of a backward pass with hooks, as in PyTorch's engine: a node is visited once all its cotangents are known.
 
-In: a tape, inputs first, and cotangents as they come. Out: its nodes, each with the sum of its cotangents. A hook can see which
-gradients are complete, so the order is part of what a pass does: of the nodes that are complete, leaves come first, then the node that
-was made last. The values of one leaf, one after each in-place write, have one gradient. Without hooks nobody can tell, and autodiff.py
-takes the tape in reverse.
+In: a tape, inputs first, and cotangents as they are computed. Out: its nodes, each with the sum of its cotangents. A hook can observe which
+gradients are complete, so the order is part of a pass's behaviour. Of the complete nodes, leaves come first, then the node that
+was made last. A leaf that is written in place has several values, which share one gradient. Without hooks the order cannot be
+observed, and autodiff.py walks the tape in reverse.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .node import Node
 
 LEAVES_FIRST = float("-inf")
 
-# leaves that got hooks, by id; perhaps after one of their values was used
+# leaves with hooks, by id; a hook may be newer than a use of the leaf's value
 with_hooks: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
@@ -37,7 +37,8 @@ def share_hooks(order: Sequence[Node], leaf_of: Callable[[Node], Any]) -> None:
 class Completion:
     """The nodes of a tape in the order in which their cotangents are complete.
 
-    needed: the ids of the nodes that the pass visits. inputs_of: where it goes on from a node. leaf_of: maps a Variable to its leaf.
+    needed: the ids of the nodes that the pass visits. inputs_of: the nodes to which the pass continues from a node.
+    leaf_of: maps a Variable to its leaf.
     """
 
     def __init__(
@@ -52,20 +53,20 @@ class Completion:
         self._place = {id(node): k for k, node in enumerate(self._nodes)}
         self._values = _values_of_leaves(self._nodes, leaf_of)
         self._cotangents: dict[int, list[tuple[int, int, Node]]] = {}
-        self._left = dict.fromkeys(self._place, 0)  # how many nodes that were computed from a node are to come
+        self._left = dict.fromkeys(self._place, 0)  # the number of users still to visit
         self._values_reached: Counter[int] = Counter()
         self._ready: list[tuple[float, int, Node]] = []
         self._numbers = itertools.count()
 
     def add(self, node: Node, g: Node, source: Node | None) -> None:
-        """A cotangent of a node, from a node that was computed from it, or from outside."""
+        """Add a cotangent of a node, from one of its users, or from outside."""
         place = len(self._nodes) if source is None else self._place[id(source)]
         self._cotangents.setdefault(id(node), []).append((-place, next(self._numbers), g))
 
     def take(self, node: Node) -> Node | None:
         """The sum of a node's cotangents, for a leaf those of all its values; None if none came.
 
-        They are added in the order of the tape, whatever order they came in: hooks change no bit.
+        They are added in the order of the tape, so hooks do not change the bits of the sum.
         """
         total: Node | None = None
         for value in self._values.get(id(node), (node,)):
@@ -94,7 +95,7 @@ class Completion:
         return [source for source in self._inputs_of(node) if id(source) in self._left]
 
     def _on_reached(self, node: Node) -> None:
-        """All that was computed from a node is done: it is complete, and a leaf if its other values are reached, too."""
+        """Called when all users of a node are done. The node is complete; a leaf is complete when all its values are."""
         values = self._values.get(id(node), [node])
         self._values_reached[id(values[0])] += 1
         if self._values_reached[id(values[0])] == len(values):

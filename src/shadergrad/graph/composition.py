@@ -46,7 +46,7 @@ class Hashed:
         if self.value is not other.value:
             if self.value != other.value:
                 return False
-            self.value = other.value  # a long value is compared once
+            self.value = other.value  # a long value is compared only once
         return True
 
 
@@ -93,7 +93,7 @@ class Composition:
     """
 
     __slots__ = ("before", "device", "inputs", "made", "recipe", "released", "results", "serial")
-    storage: ClassVar[None] = None  # as of a node that is pending
+    storage: ClassVar[None] = None  # the state of a pending node
 
     def __init__(self, recipe: Recipe, inputs: Sequence[Node], device: str, before: Sequence[Composition]) -> None:
         self.recipe = recipe
@@ -204,7 +204,7 @@ class Composite(Node):
 
 
 def is_kind(node: Node, primitive: type[Primitive]) -> bool:
-    """Whether a node has a primitive of this kind, one with which no composition ends."""
+    """Whether a node has a primitive of this class. The class must be one that is never the last operation of a composition."""
     return type(node) is not Composite and isinstance(node.primitive, primitive)
 
 

@@ -134,7 +134,7 @@ class Index:
 
 
 def _mod_divisible(atom: Atom, c: int, by: int) -> bool:
-    """c * (x mod m) is divisible when x and m are, after taking out what c shares with `by`."""
+    """Whether c * (x mod m) is divisible: x and m must be divisible by `by` divided by its common factors with c."""
     need = by // common_divisor(c, by)
     return divides(need, atom.by) and atom.of is not None and atom.of.divisible(need)
 
@@ -242,7 +242,7 @@ def flatten(index: Sequence[Index], shape: Sequence[int]) -> Index:
     return _flatten(tuple(index), tuple(shape))
 
 
-@lru_cache(maxsize=65536)  # equal layers ask again, and so does each pass over them
+@lru_cache(maxsize=65536)  # cached, because equal layers and each compiler pass request the same index
 def _flatten(index: tuple[Index, ...], shape: tuple[int, ...]) -> Index:
     result = ZERO
     for i, n in zip(index, shape, strict=True):

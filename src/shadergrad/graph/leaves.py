@@ -22,10 +22,10 @@ class Stored(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Detached(Stored):
-    """A result of a compiled step, whose history stayed in the step; asking for its gradient raises an error that says so."""
+    """A result of a compiled step. Its history is within the step, so a request for its gradient raises an error."""
 
 
-STORED, DETACHED = Stored(), Detached()  # of which there are many: made once
+STORED, DETACHED = Stored(), Detached()  # made once, because there are many of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Placeholder(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Numbers(Placeholder):
-    """An input that holds numbers of one dtype, each used by itself; shape (count,)."""
+    """An input with numbers of one dtype, which are read one by one; shape (count,)."""
 
     kind: ClassVar[str] = "source"
 

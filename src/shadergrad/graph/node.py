@@ -19,18 +19,19 @@ from .origin import Origins, Spot, users_line
 from .primitive import Primitive, Shape
 
 MOST_AXES = 32  # of a tensor: the limit of NumPy's iterators, on which the cpu device runs
-nodes_made = 0  # counts up; lets the runtime see cheaply that nothing was recorded since it last looked
+nodes_made = 0  # incremented for each node; the runtime compares it to see whether anything was recorded
 
 
 class _Mode(threading.local):
     grad: bool = True
-    heard: bool = False  # whether anybody wants to know of nodes that are made
-    made: list[Node] | None = None  # who wants to know which
-    origins: Origins | None = None  # and where
+    heard: bool = False  # whether there is a listener for new nodes
+    made: list[Node] | None = None  # the nodes made, for nodes_of
+    origins: Origins | None = None  # the recording of origins
     inspect: Callable[[Node, Sequence[Node | None]], None] | None = None  # called with the gradients of each rule
-    written: list[tuple[weakref.ref[Any], Node]] | None = None  # who wants to know which tensors take another value
+    written: list[tuple[weakref.ref[Any], Node]] | None = None  # the tensors that got another value, with its node
     visiting: set[int] | None = None  # in a backward pass that rules make, the ids of the nodes that lead to targets
-    let_go: list[tuple[Node, Primitive, tuple[Node, ...]]] | None = None  # and which lose the way to them, as they were
+    # during a capture, the nodes that backward passes freed, with their primitives and inputs
+    let_go: list[tuple[Node, Primitive, tuple[Node, ...]]] | None = None
 
 
 mode = _Mode()
@@ -92,7 +93,7 @@ class Node:
     share; for a Variable, the object that accumulates its gradient.
     hooks: None, or the functions that the backward pass calls with the node's gradient (tensor/hooks.py).
     origin: the place of its creation, if recorded (origin.py).
-    serial: grows with each node that is made; of two nodes the backward pass prefers the later (completion.py).
+    serial: increases with each new node; the backward pass visits the newer of two nodes first (completion.py).
     """
 
     __slots__ = (
@@ -160,10 +161,10 @@ class Node:
                 self.primitive = STORED
             self.inputs = ()
 
-    _in_single: ClassVar[Any]  # graph/build.py: what makes nodes of operands in 16 bits
-    _builder: ClassVar[Any]  # graph/build.py puts itself here: what makes nodes of operators
+    _in_single: ClassVar[Any]  # set by graph/build.py: makes nodes with 16-bit operands
+    _builder: ClassVar[Any]  # set by graph/build.py: the builder that operators use
 
-    # Arithmetic between nodes of one shape, or with Python numbers: what gradient rules are written in.
+    # Arithmetic between nodes of one shape, or with Python numbers, for gradient rules.
 
     def __add__(self, other: Node | float) -> Node:
         return Node._builder.add(self, other)
@@ -258,12 +259,12 @@ def topological(roots: Iterable[Node], inputs_of: Callable[[Node], Sequence[Node
     """Every node reachable from `roots` through `inputs_of`, inputs first. Iterative: graphs are deep."""
     order: list[Node] = []
     seen: set[Node] = set()
-    entered: list[Node] = []  # those whose inputs come first
+    entered: list[Node] = []  # nodes whose inputs must be visited first
     stack: list[Node | None] = [*roots]
     stack.reverse()
     while stack:
         node = stack.pop()
-        if node is None:  # all inputs of the node that was entered last are in
+        if node is None:  # all inputs of the node that was entered last are in the order
             order.append(entered.pop())
             continue
         if node in seen:

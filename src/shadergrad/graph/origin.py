@@ -68,7 +68,7 @@ class _Names(dict[str, str]):
 
 
 _files = _Names()
-_entered: dict[int, int] = {}  # the numbers of modules and optimizers that live, by id
+_entered: dict[int, int] = {}  # the numbers of living modules and optimizers, by id
 _owners: dict[int, weakref.ref[Any]] = {}  # and they, by number
 
 

@@ -33,7 +33,7 @@ class _Interned(type):
     """Calling a primitive class twice with equal parameters gives one object."""
 
     _instances: ClassVar[weakref.WeakValueDictionary[Any, Any]] = weakref.WeakValueDictionary()
-    _recent: ClassVar[dict[Any, Any]] = {}  # some of them, that the next step of a loop need not make again
+    _recent: ClassVar[dict[Any, Any]] = {}  # keeps primitives alive that the next step of a loop would make again
 
     def __call__(cls, *args: Any) -> Any:
         # 0, 0.0, -0.0 and False are equal and have equal hashes, but are different constants: the type and the text distinguish them.
@@ -73,13 +73,13 @@ class Primitive(metaclass=_Interned):
 
     kind: ClassVar[str] = ""  # source, elementwise, view, index, reduce, dot, call, host
     differentiable: ClassVar[bool] = True
-    selects: ClassVar[bool] = False  # gives an element of its input, whose bits may be compared with those of the input
-    moves: ClassVar[bool] = False  # gives elements of its inputs, or casts them: halves stay halves (build.in_single)
+    selects: ClassVar[bool] = False  # returns an element of its input, whose bits may be compared with the input's
+    moves: ClassVar[bool] = False  # moves or casts elements without arithmetic, so halves stay halves (build.in_single)
     unpacks: ClassVar[bool] = (
-        False  # its result takes more memory than its inputs: each reader computes it, and it is never stored
+        False  # its result takes more memory than its inputs, so each reader computes it, and it is not stored
     )
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
-    form: ClassVar[Form | None] = None  # of each primitive its own
+    form: ClassVar[Form | None] = None  # each primitive has its own
     structural: ClassVar[bool] = (
         False  # what `vjp` adds refers to g, the node and its inputs alone, and hangs on no more
     )
@@ -100,7 +100,7 @@ class Primitive(metaclass=_Interned):
         raise NotImplementedError
 
     def of_half(self, dtype: DType) -> Primitive:
-        """The same for operands of a dtype of 16 bits: its own numbers as that dtype holds them."""
+        """The same operation for operands of a 16-bit dtype: its own numbers are rounded to that dtype."""
         return self
 
     def without_numbers(self) -> Form | None:
@@ -112,7 +112,7 @@ class Primitive(metaclass=_Interned):
         return ()
 
     def opened(self, inputs: Sequence[Any], numbers: Sequence[Any]) -> Any:
-        """The node of this operation with `numbers` for its own: each a number, or a node of shape ()."""
+        """The node of this operation with `numbers` instead of its own: each a number, or a node of shape ()."""
         raise NotImplementedError
 
     def numpy(self, *args: Any, **kwargs: Any) -> np.ndarray:
@@ -132,12 +132,12 @@ def named(name: str, *parameters: Any) -> Any:
 _parameters: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDictionary()
 
 
-_kept: list[list[Any]] = []  # what `keeping` collects, the innermost last
+_kept: list[list[Any]] = []  # the lists that `keeping` fills, the innermost last
 
 
 @contextmanager
 def keeping() -> Iterator[list[Any]]:
-    """A list of the objects that primitives described meanwhile have as parameters: who holds it can have `from_data` find them."""
+    """A context that collects the objects in parameters of primitives that are described within it. While its list lives, `from_data` finds them."""
     _kept.append([])
     try:
         yield _kept[-1]

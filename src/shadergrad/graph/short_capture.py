@@ -33,7 +33,7 @@ class ShortCapture(Capture):
         stack.reverse()
         while stack:
             node = stack.pop()
-            if node is None:  # what the one below needs is in
+            if node is None:  # all inputs of this entry are in the order
                 node = stack.pop()
             elif node in position:
                 continue

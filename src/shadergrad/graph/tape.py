@@ -87,7 +87,7 @@ class Tape:
 
 
 def _made_by(operand: Node) -> Any:
-    """The part of the key for an operand behind which the tape does not go; for users' primitives the class, because they may hold tensors."""
+    """The part of the key for an operand at which the tape ends. For users' primitives it is the class, because they may hold tensors."""
     if type(operand) is Composite:
         return operand.composition.recipe, operand.number
     primitive = operand.primitive

@@ -10,7 +10,7 @@ from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup, ch
 
 
 class Adadelta(Optimizer):
-    """Steps as large as past steps, relative to past gradients (Zeiler, 2012). As torch.optim.Adadelta.
+    """Scales the gradient by the ratio of the RMS of past steps to the RMS of past gradients (Zeiler, 2012). As torch.optim.Adadelta.
 
         g = gradient + weight_decay * p
         v = rho * v + (1 - rho) * g ** 2

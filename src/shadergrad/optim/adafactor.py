@@ -12,7 +12,7 @@ from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup
 
 
 class Adafactor(Optimizer):
-    """Adam's mean of squares kept as a product of a column and a row, and steps by the size of the parameter (Shazeer and
+    """Adam with a factored mean of squares (a column times a row), and steps relative to the parameter's size (Shazeer and
     Stern, 2018). As torch.optim.Adafactor.
 
     Matrices (*, m, n) keep m + n numbers in place of m n, 'row_var' and 'col_var'; vectors all of them, 'variance'. With
@@ -65,7 +65,7 @@ class Adafactor(Optimizer):
             raise OptimizerError(f"Clipping threshold d should be >= 1 but is: {d}")
 
     def check(self, group: ParamGroup) -> None:
-        known = {k: v for k, v in group.items() if k != "eps"}  # which is a pair here
+        known = {k: v for k, v in group.items() if k != "eps"}  # eps is a pair here
         super().check(ParamGroup(known))
 
     def shape_of(self, name: str, p: Tensor) -> tuple[int, ...] | None:

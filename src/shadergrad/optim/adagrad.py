@@ -10,7 +10,7 @@ from .optimizer import Implementation, Optimizer, ParamGroup
 
 
 class Adagrad(Optimizer):
-    """Every element's rate falls with the sum of its squared gradients (Duchi et al., 2011). As torch.optim.Adagrad.
+    """The learning rate of each element decreases with the sum of its squared gradients (Duchi et al., 2011). As torch.optim.Adagrad.
 
         g = gradient + weight_decay * p
         s += g ** 2                                         s begins at initial_accumulator_value

@@ -11,7 +11,7 @@ from .optimizer import Implementation, Optimizer, ParamGroup, scalar_dtype
 
 
 class ASGD(Optimizer):
-    """SGD that also averages what the parameters were, from step t0 on (Polyak and Juditsky, 1992). As torch.optim.ASGD.
+    """SGD that also averages the parameters of all steps from t0 on (Polyak and Juditsky, 1992). As torch.optim.ASGD.
 
         p = p * (1 - lambd * eta) - eta * g                 g = gradient + weight_decay * p
         ax += (p - ax) * mu                                 the average: optimizer.state[p]["ax"]
@@ -57,7 +57,7 @@ class ASGD(Optimizer):
     def update(self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], group: ParamGroup) -> None:
         eta, mean, step, rate = state["eta"], state["ax"], state["step"], group.rate(p)
         lambd = group.value("lambd", p)
-        now = where(step == 1.0, rate, eta)  # the first step goes by the rate of its time
+        now = where(step == 1.0, rate, eta)  # the first step uses the learning rate at the time of that step
         if group.uses("weight_decay"):
             gradient = gradient + p * group.value("weight_decay", p)
         value = p * (1.0 - now * lambd) - gradient * now

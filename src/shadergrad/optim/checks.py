@@ -20,7 +20,7 @@ class MissingKeyError(OptimizerError, KeyError):
 
 
 class Implementation(TypedDict, total=False):
-    """PyTorch's choices of how to compute the same. All but the last have no effect: here every step is one fused program."""
+    """PyTorch's options for the implementation of a step. All but the last have no effect, because every step is one fused program."""
 
     foreach: bool | None
     fused: bool | None

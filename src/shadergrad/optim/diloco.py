@@ -1,8 +1,8 @@
-"""Training over slow networks: processes train alone for some steps, then average what changed (DiLoCo, Douillard et al., 2023).
+"""Training over slow networks: each process trains alone for some steps, then all average their changes (DiLoCo, Douillard et al., 2023).
 
-In: an optimizer, the inner one. Out: parameters that all processes share again after every H steps. The mean of all changes is the
-gradient of an outer optimizer, SGD with Nesterov's momentum, whose state lies on the parameters' device. Parameters may be exchanged in parts at
-different steps, while the inner steps go on (Streaming DiLoCo, Douillard et al., 2025).
+In: an inner optimizer. Out: parameters that are equal in all processes after every H steps. The mean of the processes' changes is the
+gradient of an outer optimizer, SGD with Nesterov momentum, whose state is on the parameters' device. Parameters may be exchanged in parts at
+different steps, during the inner steps (Streaming DiLoCo, Douillard et al., 2025).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ DTYPES = ("float32", "float16", "int8")
 
 
 class _Begun(NamedTuple):
-    """An exchange under way, of the sum of all processes' changes. step: when it began. then: the parameters at that step, where inner steps go on
-    meanwhile."""
+    """A running exchange of the sum of all processes' changes. step: at which it began. then: the parameters at that step; None if no inner
+    steps run during the exchange."""
 
     step: int
     flight: Flight
@@ -40,9 +40,9 @@ class _Begun(NamedTuple):
 
 
 class _Part:
-    """Parameters of one device that are exchanged together. at: the step of the first exchange is at + every. Flat and in float32 on that
-    device: shared, what all processes had after the last exchange; momentum, the outer optimizer's; error, what rounding has lost and the
-    next exchange sends, None where nothing is rounded."""
+    """Parameters of one device that are exchanged together. at: the first exchange is at step at + every. These are flat float32 tensors on
+    that device: shared, the common values after the last exchange; momentum, of the outer optimizer; error, the rounding error, which is
+    added to the next exchange, None without rounding."""
 
     def __init__(self, params: list[Tensor], at: int, keeps_error: bool) -> None:
         self.params, self.at, self.device = params, at, str(params[0].device)
@@ -55,14 +55,14 @@ class _Part:
 
 
 def _flat(params: list[Tensor]) -> Tensor:
-    """The values of parameters in float32, one behind the other."""
+    """The values of parameters in float32, concatenated."""
     return flat_of([p.detach().to(float32) for p in params])
 
 
 def _sent(
     params: list[Tensor], shared: Tensor, error: Tensor | None, dtype: str, keeps: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """What a process sends of its change, of which it keeps what rounding loses; and, if asked, its parameters."""
+    """The change that a process sends, rounded to `dtype`, with `error` updated; and, with `keeps`, a copy of its parameters."""
     now = _flat(params)
     change = shared - now if error is None else shared - now + error
     if dtype == "float16":
@@ -74,11 +74,11 @@ def _sent(
         sent = rounded = change
     if error is not None:
         error.copy_(change - rounded)
-    return sent, now.clone() if keeps else None  # of one parameter `now` is a view
+    return sent, now.clone() if keeps else None  # a copy, because `now` is a view of a single parameter
 
 
 def _levels(change: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of whole numbers from -127 to 127, each behind the number that they are multiples of, flat; and what they stand for."""
+    """The change quantized to rows of a scale and integers from -127 to 127, flat; and the quantized values."""
     count, each = change.numel(), Levels.ROW - 1
     rows = cat([change, zeros(-count % each, device=change.device)]).reshape(-1, each)
     most = rows.abs().amax(1, keepdim=True)
@@ -103,24 +103,24 @@ def _update(
     mean = total.to(float32) / size
     momentum.mul_(beta).add_(mean)
     shared.sub_(lr * (mean + beta * momentum))
-    values = shared if then is None else shared + (_flat(params) - then)  # what the inner steps have moved since
+    values = shared if then is None else shared + (_flat(params) - then)  # adds the inner steps since then
     for p, value in zip(params, cut(values, params), strict=True):
         p.copy_(value)
 
 
 class DiLoCo:
-    """An optimizer around another: `inner` steps alone, and every `every` steps the processes exchange what changed.
+    """An optimizer around an inner one: each process makes `every` steps of `inner` alone, then all processes exchange their changes.
 
-    lr, momentum: of the outer optimizer, SGD with Nesterov's momentum. parts: in how many parts parameters are exchanged, at different steps, which
-    spreads the traffic. delay: how many inner steps go on while a part travels. dtype: of the differences that travel: float32, float16, or
-    int8 with a scale for each 1,023 numbers; what rounding loses is sent the next time. process_group: by default all processes, which begin with the
-    parameters of the first one. Other attributes are the inner optimizer's.
+    lr, momentum: of the outer optimizer, SGD with Nesterov momentum. parts: the number of parts in which parameters are exchanged, at different
+    steps, which spreads the traffic. delay: the number of inner steps during the exchange of a part. dtype: of the exchanged differences: float32,
+    float16, or int8 with a scale for each 1,023 numbers; the rounding error is added to the next exchange. process_group: by default all
+    processes. All begin with the parameters of the first process. Other attributes are those of the inner optimizer.
 
-    In a compiled step, and with a GradScaler, call `inner.step()`, and behind it `advance()`, outside of the step. Schedulers take `inner`.
+    With a compiled step or a GradScaler, call `inner.step()` in the step, and `advance()` after it, outside. Schedulers take `inner`.
     Buffers, such as the statistics of a batch norm, are not exchanged.
 
-    Raises NoGroupError without a process group, OptimizerError for numbers that make no sense, DistError where processes have
-    other parameters.
+    Raises NoGroupError without a process group, OptimizerError for arguments out of range, DistError if the processes' parameters
+    differ.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> model = nn.Linear(2, 1)
@@ -192,7 +192,7 @@ class DiLoCo:
         self._send, self._move = CompiledStep(_sent, most_unwarned=count), CompiledStep(_update, most_unwarned=count)
 
     def _exchange_in(self, group: Any) -> InFlight:
-        """The exchanges of a device: each has its own connections, for what is ready first may differ between processes."""
+        """The exchanges of a device. Each device has connections of its own, because the order of ready values may differ between processes."""
         engine = group.engine.subgroup(range(group.size()), None)
         if self.dtype == "int8":
             return InFlight(Levels(engine), "outer step")
@@ -213,7 +213,7 @@ class DiLoCo:
         )
 
     def step(self, closure: Any = None) -> Any:
-        """A step of the inner optimizer, and what is due of the outer one."""
+        """A step of the inner optimizer, and the exchanges that are due."""
         if current.trace is not None:
             raise CompileError(
                 "[DiLoCo.step] exchanges values at some steps, which a compiled step cannot choose. Hint: call optimizer.inner.step() in the "
@@ -224,7 +224,7 @@ class DiLoCo:
         return loss
 
     def advance(self) -> None:
-        """Count an inner step, and exchange what is due."""
+        """Count an inner step, and begin and finish the exchanges that are due."""
         self.steps += 1
         for exchange in self._exchanges.values():
             exchange.move()
@@ -237,7 +237,7 @@ class DiLoCo:
             self._finish_all()
 
     def finish(self) -> None:
-        """Wait for what travels, and exchange the parts that have changed since: at the end all processes have the same parameters."""
+        """Wait for running exchanges, and exchange the parts that have changed since. Then all processes have the same parameters."""
         self._finish_all()
         for part in self._parts:
             if part.exchanged_at != self.steps:
@@ -266,7 +266,7 @@ class DiLoCo:
         self.exchanges += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's, and the outer one's. What travels has arrived first."""
+        """The states of the inner and the outer optimizer. Waits for running exchanges first."""
         self._finish_all()
         outer = [
             {
@@ -280,12 +280,12 @@ class DiLoCo:
         return {"inner": self.inner.state_dict(), "outer": outer, "steps": self.steps}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what state_dict gave, also from a file. Raises OptimizerError for another number of parts, other sizes, or another kind of state."""
+        """Load the result of state_dict, also from a file. Raises OptimizerError if the parts, their sizes or the kind of state differ."""
         missing = [key for key in ("inner", "outer", "steps") if key not in state_dict]
         if missing:
             raise OptimizerError(f"[DiLoCo] the state lacks {', '.join(missing)}. Hint: what DiLoCo.state_dict() gave.")
         sizes = [p.shared.numel() for p in self._parts]
-        found = [np.asarray(o["shared"]).size for o in state_dict["outer"]]  # tensors, where a file was read
+        found = [np.asarray(o["shared"]).size for o in state_dict["outer"]]  # tensors, if read from a file
         if found != sizes:
             raise OptimizerError(
                 f"[DiLoCo] the state has parts of {found} numbers, this optimizer of {sizes}. Hint: the same model and number of parts."
@@ -310,7 +310,7 @@ def _by_device(params: list[Tensor]) -> list[list[Tensor]]:
 
 
 def _divided(params: list[Tensor], count: int) -> list[list[Tensor]]:
-    """In order, as evenly as whole parameters allow; none empty."""
+    """The parameters in at most `count` parts, in order and as even as whole parameters allow; none is empty."""
     total, found, so_far = sum(p.numel() for p in params), [[] for _ in range(count)], 0
     for p in params:
         found[min(count - 1, so_far * count // max(1, total))].append(p)

@@ -21,7 +21,7 @@ from ..errors import CompileError
 from ..tensor import Tensor
 from .state import outside, scalar_dtype
 
-LOG_OF_ZERO = -1e4  # finite, and small enough that exp of it is 0
+LOG_OF_ZERO = -1e4  # a finite number whose exp is 0
 
 
 class Decay(NamedTuple):

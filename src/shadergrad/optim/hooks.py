@@ -18,7 +18,7 @@ StepHook = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 Table = dict[int, Any]
 
 _ids = iter(range(1, 1 << 62)).__next__
-_before_all: Table = {}  # of every optimizer's step
+_before_all: Table = {}  # the hooks of all optimizers' steps
 _after_all: Table = {}
 
 
@@ -121,7 +121,7 @@ def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
     def stepped(self: Any, *args: Any, **kwargs: Any) -> Any:
         if (
             self._is_stepping or "_optimizer_step_pre_hooks" not in self.__dict__
-        ):  # a wrapper's: it calls a step in turn
+        ):  # the step of a wrapper, which calls another one
             return step(self, *args, **kwargs)
         if tracing.current.trace is not None:
             tracing.current.trace.on_attribute(self, "_step_hooks", self._step_hooks)

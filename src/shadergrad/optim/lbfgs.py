@@ -24,7 +24,7 @@ from .state import pairs_of
 
 LISTS = ("old_dirs", "old_stps", "ro")  # the state's names, as PyTorch's
 TENSORS = ("d", "H_diag", "prev_flat_grad")
-# Of these dtypes NumPy computes the cpu device's directions: calling a program takes longer than a round does.
+# For these dtypes, NumPy computes the directions of the cpu device, because calling a program takes longer than one iteration.
 IN_NUMPY = (float32, float64)
 MOST_IN_NUMPY = 1 << 16  # elements of them, beyond which threads pay
 NUMBERS = ("func_evals", "n_iter", "t", "prev_loss")
@@ -41,7 +41,7 @@ class LBFGS(Optimizer):
     'strong_wolfe' searches along each direction. A step() ends after max_iter iterations or max_eval losses (max_iter *
     5 / 4 by default), at a gradient up to tolerance_grad, or at a change below tolerance_change.
     OptimizerError for several groups, or a step() without closure; LineSearchError for another line_search_fn;
-    CompileError inside a compiled step, for it reads losses.
+    CompileError inside a compiled step, because it reads losses.
 
     >>> w = sg.tensor([4.0], requires_grad=True)
     >>> optimizer = sg.optim.LBFGS([w], line_search_fn="strong_wolfe")
@@ -105,7 +105,7 @@ class LBFGS(Optimizer):
         with grad_mode(False):
             return self._minimise(closure)
 
-    # -- the iteration; all vectors are flat: the parameters one behind the other
+    # -- the iteration; all vectors are flat: the concatenated parameters
 
     def _minimise(self, closure: Callable[[], Any]) -> Any:
         group = self.param_groups[0]
@@ -180,7 +180,7 @@ class LBFGS(Optimizer):
             arrays = [(y.numpy(), s.numpy(), weight.numpy()) for y, s, weight in vectors]
             found = two_loops((-gradient).numpy(), arrays, state["H_diag"].numpy(), array_dot, lambda: None)
             state["d"] = Tensor(found, dtype=gradient.dtype, device=gradient.device)
-        else:  # every round is the same small program, whatever the length of the history
+        else:  # each iteration is the same small program, for any length of the history
             state["d"] = two_loops(-gradient, vectors, state["H_diag"], Tensor.dot, flush)
 
     def _trial(self, closure: Callable[[], Any], origin: list[Tensor], direction: Tensor, length: float) -> Trial:
@@ -215,7 +215,7 @@ class LBFGS(Optimizer):
         for p, before in zip(self._parts(), origin, strict=True):
             p.copy_(before + step[offset : offset + p.numel()].reshape(p.shape))
             offset += p.numel()
-        flush()  # so that every loss is computed from parameters with values, by one program
+        flush()  # every loss is then computed by the same program, from parameters with values
 
     # -- saving
 
@@ -264,7 +264,7 @@ def array_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def numbers(*values: Tensor) -> list[float]:
     """The values of one-element tensors, in one read."""
     wanted = stack([v.reshape(()).to(dtype=values[-1].dtype) for v in values])
-    flush(views=True)  # with all that is alive, for which the program of the iteration before serves again
+    flush(views=True)  # computed with all live values, so that the program of the previous iteration is used again
     return wanted.tolist()
 
 
@@ -296,9 +296,9 @@ def strong_wolfe(
     c2: float = 0.9,
     tolerance_change: float = 1e-9,
 ) -> tuple[Trial, int]:
-    """A point with enough decrease (c1) and a slope flat enough (c2), and how many points were tried.
+    """A point with a sufficient decrease (c1) and a sufficiently flat slope (c2), and the number of points tried.
 
-    length: the first one to try. longest: the largest entry of the direction. Nocedal and Wright, 2006, algorithms
+    length: the first step length to try. longest: the largest entry of the direction. Nocedal and Wright, 2006, algorithms
     3.5 and 3.6; ported from https://github.com/torch/optim/blob/master/lswolfe.lua by way of PyTorch.
     """
     search = _LineSearch(trial, start, max_ls, c1, c2)

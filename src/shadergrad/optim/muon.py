@@ -11,9 +11,9 @@ from .optimizer import Optimizer, OptimizerError, ParamGroup, check_number
 
 
 class Muon(Optimizer):
-    """Momentum, made orthogonal by Newton and Schulz's iteration (Jordan et al., 2024).
+    """Momentum that a Newton-Schulz iteration makes orthogonal (Jordan et al., 2024).
 
-    For matrices; train biases, embeddings and heads with another optimizer.
+    For matrices only; train biases, embeddings and output layers with another optimizer.
 
         m = momentum * m + (1 - momentum) * gradient
         x = m / |m|                                         nesterov: of momentum * m + (1 - momentum) * gradient

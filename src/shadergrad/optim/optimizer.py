@@ -59,14 +59,14 @@ MOST_CAPTURES = 16  # of the update by itself, by as many hyperparameters and pa
 class Optimizer(Hooks):
     """Base of the optimizers: a subclass names its state and writes `update`, the rule for one parameter.
 
-    slots: names of state that every parameter has, of its shape; scalars: of 0-d state that a group shares, 'step'
-    among it.
+    slots: the names of state tensors of each parameter, with its shape. scalars: the names of 0-d state that a group shares,
+    such as 'step'.
     params: tensors, (name, tensor) pairs, or dicts with 'params' and hyperparameters that override `defaults`. As in
-    PyTorch; foreach, fused and capturable are taken and change nothing, since every step is one fused program.
+    PyTorch; foreach, fused and capturable are accepted without effect, because every step is one fused program.
     differentiable: record the step on the tape, so that gradients reach what it reads (gradients, parameters, state and a learning rate
     that is a tensor); the parameters are no leaves then, such as clones.
-    OptimizerError for hyperparameters that are negative, NaN or no numbers, betas outside [0, 1), no parameters, one
-    that is no leaf tensor or comes in two groups. One that comes twice in a group is updated twice, and warned of.
+    OptimizerError for hyperparameters that are negative, NaN or no numbers, for betas outside [0, 1), without parameters, for a
+    parameter that is no leaf tensor or is in two groups. A parameter that is twice in a group is updated twice, with a warning.
 
     >>> class SignDescent(sg.optim.Optimizer):
     ...     def update(self, p, gradient, state, group):
@@ -81,10 +81,11 @@ class Optimizer(Hooks):
 
     slots: ClassVar[tuple[str, ...]] = ()
     scalars: ClassVar[tuple[str, ...]] = ()
-    takes_complex: ClassVar[bool] = True  # whose update sees pairs of real numbers; False of rules for whole matrices
+    # whether the update sees complex parameters as pairs of real numbers; False in rules for whole matrices
+    takes_complex: ClassVar[bool] = True
     _replayed: CompiledStep[[], None] | None = None
     _differentiable = False
-    found_inf: Tensor | None = None  # within a scaler's step: above 0 where nothing may change
+    found_inf: Tensor | None = None  # within a GradScaler's step: above 0 if nothing may change
 
     def __init__(
         self, params: Iterable[Any], defaults: dict[str, Any], implementation: Implementation | None = None
@@ -110,7 +111,7 @@ class Optimizer(Hooks):
         self._state: dict[Tensor, dict[str, Any]] = States()
         self._begin_hooks()
         self.version = 0
-        self._opt_called = False  # schedulers warn when they are stepped first
+        self._opt_called = False  # schedulers give a warning if this is False at their first step
         groups = list(params)
         if not groups:
             raise OptimizerError("optimizer got an empty parameter list")
@@ -297,7 +298,7 @@ class Optimizer(Hooks):
         origins = mode.origins
         with grad_mode(self._differentiable), nullcontext() if origins is None else origins.restored():
             if origins is not None:
-                origins.enter(self.update.__self__, "update")  # for a proxy, its object
+                origins.enter(self.update.__self__, "update")  # for a weak proxy, its object
             active = [(group, found) for group in self.param_groups for found in _rounds(group["params"])]
             for group, found in active:
                 self._begin_state([p for p, _ in found], group)
@@ -314,7 +315,7 @@ class Optimizer(Hooks):
                 for p, gradient in found:
                     gradient = gradient if gradient.dtype is p.dtype else gradient.to(p.dtype)
                     if self.found_inf is not None:
-                        # Nothing changes then. So no new moment is computed before the flag is, to be kept until it is known
+                        # If the flag is set, results are dropped. A choice by the flag makes them depend on it: they are not computed before.
                         gradient = chosen(self.found_inf > 0, 0.0, gradient)
                     gradient = -gradient if group.get("maximize") else gradient
                     if p.dtype.is_complex:
@@ -336,8 +337,8 @@ class Optimizer(Hooks):
         return [(t, Tensor._of(t._node).detach()) for t in found.values()]
 
     def _is_replayed(self) -> bool:
-        """Whether the update is captured and replayed, which makes an uncompiled loop twice as fast. This applies to the rules of this
-        package only: users' rules may do anything, and a rule that differs in every step is not worth capturing.
+        """Whether the update is captured and replayed, which makes an uncompiled loop twice as fast. Only this package's rules are replayed:
+        users' rules may have other effects. A rule that differs in every step is not worth capturing.
         """
         if self._differentiable or not type(self).__module__.startswith("shadergrad.optim."):
             return False
@@ -348,7 +349,8 @@ class Optimizer(Hooks):
 
     def _replay(self) -> bool:
         """The update as one submission; False if it cannot be captured, and then nothing has changed."""
-        if self._replayed is None:  # a proxy: an optimizer in a circle with its step would outlive its last user
+        if self._replayed is None:
+            # a weak proxy, because a reference cycle of optimizer and step would outlive its last user
             update = functools.partial(Optimizer._update_all, weakref.proxy(self))
             self._replayed = CompiledStep(update, most_unwarned=MOST_CAPTURES)
         try:
@@ -388,7 +390,7 @@ class Optimizer(Hooks):
         """Every tensor of the state and of the hyperparameters on the device, named after its parameter
         (`exp_avg.0.weight`), or by its own name where parameters share it (`step`, `lr`; `lr.1` in the second group).
 
-        names: what the parameters are called, by id.
+        names: of the parameters, by id.
         """
         for k, group in enumerate(self.param_groups):
             end = f".{k}" if k else ""
@@ -401,8 +403,8 @@ class Optimizer(Hooks):
                         yield name + (end if name in shared else f".{names[id(p)]}"), value
 
     def state_dict(self) -> dict[str, Any]:
-        """PyTorch's layout: state by number of the parameter, groups with numbers for parameters. What a hook returns takes its
-        place."""
+        """PyTorch's layout: state by number of the parameter, groups with numbers for parameters. The result of a hook replaces
+        it."""
         for hook in list(self._optimizer_state_dict_pre_hooks.values()):
             hook(self)
         found = saving.state_dict(self.param_groups, self._state)

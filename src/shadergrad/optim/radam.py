@@ -65,7 +65,7 @@ class RAdam(Optimizer):
             correction = beta2.bias_correction(step)
             rho = length(step, beta2.log, limit, correction)
             known = rho > 5.0
-            rho = where(known, rho, 6.0)  # so that no root of a negative number is taken
+            rho = where(known, rho, 6.0)  # else the root of a negative number would be NaN
             rectified = (
                 (rho - 4.0) * (rho - 2.0) * (limit / ((limit - 4.0) * (limit - 2.0))) / rho * correction
             ).sqrt()
@@ -76,9 +76,9 @@ class RAdam(Optimizer):
 def length(step: Tensor, log_beta: Any, limit: Any, correction: Tensor) -> Tensor:
     """rho = limit - 2 t b**t / (1 - b**t), the length of the moving average that approximates the exponential one.
 
-    Both terms are near 2000 at first and rho is near t, so that float32 would keep three digits, and rho may fall on
-    the wrong side of 5. With y = -t log b: t b**t / (1 - b**t) = t / (exp(y) - 1), whose series in y takes the large
-    term out; what is left of it is a constant, computed here in float64. Exact to 1e-12 where y < 1/2.
+    At first both terms are near 2000 and rho is near t, so float32 would keep three digits, and rho might be on
+    the wrong side of 5. With y = -t log b: t b**t / (1 - b**t) = t / (exp(y) - 1), whose series in y removes the large
+    term; the rest of it is a constant, computed here in float64. Exact to 1e-12 where y < 1/2.
     """
     y = step * -log_beta
     z = y * y

@@ -10,13 +10,13 @@ from .optimizer import Implementation, Optimizer, OptimizerError, ParamGroup
 
 
 class Rprop(Optimizer):
-    """Steps by the gradient's sign, each element's longer while it keeps and shorter when it turns (Riedmiller, Braun, 1993).
+    """Steps by the gradient's sign. An element's step grows while its sign stays, and shrinks when it changes (Riedmiller, Braun, 1993).
 
         size = size * (etas[1] where g * before > 0, etas[0] where it is < 0), within step_sizes
-        g = 0 where it turned
+        g = 0 where the sign changed
         p -= sign(g) * size                                 before = g; size begins at lr
 
-    For whole batches. As torch.optim.Rprop. Errors: as for Optimizer, and for etas outside (0, 1) and (1, inf).
+    For full-batch training. As torch.optim.Rprop. Errors: as for Optimizer, and for etas outside (0, 1) and (1, inf).
 
     >>> w = sg.tensor([1.0, 2.0], requires_grad=True)
     >>> optimizer = sg.optim.Rprop([w], lr=0.25)

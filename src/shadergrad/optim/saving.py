@@ -86,7 +86,7 @@ def load_slots(state: dict[Tensor, dict[str, Any]], p: Tensor, saved: dict[str, 
         have = state[p] = Kept()
     for name, value in saved.items():
         if name in scalars:
-            if name not in have:  # not setdefault, which reads a scalar that others share, and its value may be lost
+            if name not in have:  # not setdefault, which would read a shared scalar, whose value may be lost
                 have[name] = None  # in its place; `_load_scalars` gives the value
             continue
         before = held(have, name)

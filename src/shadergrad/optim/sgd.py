@@ -67,7 +67,7 @@ class SGD(Optimizer):
         return ("step",) if group.has_momentum() and group.uses("dampening") else ()
 
     def completed(self, saved: dict[str, Any], group: ParamGroup) -> dict[str, Any]:
-        """PyTorch counts no steps for SGD: a step has been taken if there is a buffer. A buffer of None counts as none."""
+        """PyTorch counts no steps for SGD: there was a step if there is a momentum buffer that is not None."""
         found = {k: v for k, v in saved.items() if v is not None}
         if self.scalars_of(group) and "momentum_buffer" in found:
             found.setdefault("step", 1.0)
@@ -79,7 +79,7 @@ class SGD(Optimizer):
         if group.has_momentum():
             average, momentum = state["momentum_buffer"], group.momentum(p).value
             new = gradient
-            if group.uses("dampening"):  # the first step takes the gradient undampened
+            if group.uses("dampening"):  # the first step does not dampen the gradient
                 new = where(state["step"] == 1, gradient, gradient * (1.0 - group.value("dampening", p)))
             average.copy_(average * momentum + new)
             gradient = gradient + average * momentum if group["nesterov"] else average

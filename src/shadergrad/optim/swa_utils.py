@@ -151,7 +151,7 @@ class AveragedModel(Module):
         buffers = list(zip(mine.buffers(), its.buffers(), strict=True))
         with no_grad():
             found = [(p.data, q.detach().to(p.device)) for p, q in (*pairs, *(buffers if self.use_buffers else ()))]
-            if current.trace is not None:  # whether it is the first update is known on the device alone
+            if current.trace is not None:  # only the device knows whether it is the first update
                 is_first = self.n_averaged == 0
                 before = [p.clone() for p, _ in found]
                 self._average(found)
@@ -179,8 +179,8 @@ class AveragedModel(Module):
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Set the running statistics of batch normalizations to means over all batches of a loader.
 
-    A batch: a tensor, or a list or tuple that begins with it. device: where batches are moved to. The model is in training mode
-    meanwhile, and in that of before afterwards.
+    A batch: a tensor, or a list or tuple that begins with it. device: to which batches are moved. Meanwhile the model is in training
+    mode; afterwards its former mode is restored.
 
     >>> model = nn.BatchNorm1d(1)
     >>> sg.optim.swa_utils.update_bn([sg.tensor([[1.0], [3.0]]), sg.tensor([[5.0], [7.0]])], model)
@@ -207,7 +207,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the present rates to `swa_lr` in anneal_epochs epochs, and constant then. swa_lr: a number, or a list of one a group.
+    """From the present rates to `swa_lr` in anneal_epochs epochs, then constant. swa_lr: a number, or a list with one per group.
 
     anneal_strategy: 'cos' or 'linear'. SchedulerError for another one, and for a negative anneal_epochs.
 
@@ -241,7 +241,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def anneal_func(self, t: float) -> float:
-        """How far the rates have come, 0 to 1, when the share t of the epochs is over."""
+        """The progress of the rates, from 0 to 1, after the fraction t of the epochs."""
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
     def get_lr(self) -> Rates:

@@ -21,13 +21,13 @@ from .checks import OptimizerError
 from .lbfgs import LBFGS
 from .optimizer import Optimizer
 
-FIRST_NUMBER = 1 << 25  # of exchanges: behind those of gradients
+FIRST_NUMBER = 1 << 25  # the first number of these exchanges; gradients have lower ones
 _count = itertools.count()
 
 
 def shares_of(sizes: list[list[int]], count: int) -> list[list[int]]:
-    """Whose each parameter of each group is: of a group the largest first, each to the process that has least. Groups that are added
-    change nothing for those before, whose state stays where it is."""
+    """The process that owns each parameter of each group. The parameters of a group are assigned from the largest on, each to the process
+    with the fewest elements. A further group does not change the owners in earlier ones, so their state does not move."""
     loads = [0] * count
     owners = []
     for group in sizes:
@@ -40,12 +40,12 @@ def shares_of(sizes: list[list[int]], count: int) -> list[list[int]]:
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """`optimizer_class(params, **defaults)`, of whose state each process holds a share. It may be used in compiled steps, and by schedulers.
+    """`optimizer_class(params, **defaults)` with its state sharded across processes. Compiled steps and schedulers may use it.
 
-    What it makes is an optimizer of a class derived from optimizer_class. Parameters and gradients are whole in each process: with
-    DistributedDataParallel. process_group: by default all processes. parameters_as_bucket_view: changes nothing. overlap_with_ddp is refused.
-    `consolidate_state_dict(to)`, called by all, gathers the state; state_dict() of process `to` then has all of it, as optimizer_class's own
-    has, to be loaded by any number of processes.
+    The result is an instance of a subclass of optimizer_class. Each process has all parameters and gradients; use it with
+    DistributedDataParallel. process_group: by default all processes. parameters_as_bucket_view: no effect. overlap_with_ddp is refused.
+    `consolidate_state_dict(to)`, which all processes must call, gathers the state. Then state_dict() in process `to` returns all of it, as
+    optimizer_class does. Any number of processes can load it.
 
     Raises NoGroupError without a process group, OptimizerError for anything but a class of optimizers, and for LBFGS.
 
@@ -91,7 +91,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
 
 class _Zero(Optimizer):
-    """What is added to a class of optimizers."""
+    """The methods that are added to a class of optimizers."""
 
     _zero_group: ProcessGroup
 
@@ -116,7 +116,7 @@ class _Zero(Optimizer):
         return found
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters of this process, and take over those of the others."""
+        """Update this process's own parameters, and receive the others."""
         loss = None
         if closure is not None:
             with grad_mode(True):
@@ -154,7 +154,7 @@ class _Zero(Optimizer):
                     at += p.numel()
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Gather the state of all processes in process `to`, whose state_dict() then has it. All call it."""
+        """Gather the state of all processes in process `to`, whose state_dict() then returns it. All processes must call it."""
         whole = super().state_dict()
         parts = all_objects(whole["state"], self._zero_group)
         if self._zero_group.rank() == to:
@@ -162,7 +162,7 @@ class _Zero(Optimizer):
             self._gathered = {"state": dict(sorted(state.items())), "param_groups": whole["param_groups"]}
 
     def state_dict(self) -> dict[str, Any]:
-        """All of the state. Raises OptimizerError if it was not gathered since the last step."""
+        """The whole state. Raises OptimizerError if it was not gathered in this process since the last step."""
         if self._engine.size == 1:
             return super().state_dict()
         if self._gathered is None:
@@ -173,7 +173,7 @@ class _Zero(Optimizer):
         return self._gathered
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a whole state; of which this process keeps its share."""
+        """Load a whole state; this process keeps its own share."""
         super().load_state_dict(state_dict)
         self._gathered = None
         owned = {id(p) for p in self._owned()[self._engine.rank]}

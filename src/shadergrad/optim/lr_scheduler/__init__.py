@@ -17,7 +17,7 @@ from .cycles import CyclicLR, OneCycleLR
 from .formulas import ConstantLR, ExponentialLR, LinearLR, MultiStepLR, PolynomialLR, StepLR
 from .plateau import ReduceLROnPlateau
 
-_LRScheduler = LRScheduler  # its older name, of which programs derive
+_LRScheduler = LRScheduler  # its older name, from which programs derive classes
 
 __all__ = [
     "ChainedScheduler",
@@ -39,4 +39,4 @@ __all__ = [
     "warmup_cosine",
 ]
 
-globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these
+globals()["__getattr__"] = _suggesting(__name__)  # hidden from type checkers, which would accept any name

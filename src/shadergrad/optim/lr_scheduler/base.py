@@ -51,10 +51,11 @@ def shown(arguments: str, *rates: float, of: str = "lr=8.0") -> Callable[[Schedu
 class LRScheduler:
     """Base of the schedulers: a subclass writes `get_lr`, the rates of the groups at `self.last_epoch`.
 
-    A rate that is a tensor stays that tensor: the scheduler writes into it. get_lr may read `self.base_lrs`, the rates of the beginning, and the groups' present ones. Call step() after the
-    optimizer's, outside of compiled steps (CompileError); before it, PyTorch's UserWarning.
-    last_epoch: -1 to begin, else the number of the step to go on from; ResumeError if a group has no 'initial_lr'
-    then.
+    A rate that is a tensor stays that tensor: the scheduler writes into it. get_lr may read `self.base_lrs`,
+    the initial rates, and the groups' present ones. Call step() after the optimizer's, and outside of compiled steps, else CompileError. A call
+    before the optimizer's gives PyTorch's UserWarning.
+    last_epoch: -1 to begin, else the number of the step from which to resume; then ResumeError if a group has no
+    'initial_lr'.
     SchedulerError for anything but an optimizer.
 
     >>> class Halving(sg.optim.lr_scheduler.LRScheduler):
@@ -100,7 +101,7 @@ class LRScheduler:
         raise NotImplementedError
 
     def get_last_lr(self) -> Rates:
-        """The rates that were set last, one per group."""
+        """The rates that the scheduler set last, one per group."""
         return self._last_lr
 
     def step(self, epoch: Any = None) -> None:
@@ -145,7 +146,7 @@ class LRScheduler:
 
 
 def put(group: Any, key: str, value: Any) -> None:
-    """Set a hyperparameter: if it is a tensor, its value."""
+    """Set a hyperparameter; if it is a tensor, write its value."""
     held = group[key]
     if not isinstance(held, Tensor):
         group[key] = value

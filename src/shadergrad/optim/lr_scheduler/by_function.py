@@ -11,7 +11,7 @@ from .base import LRScheduler, Rates, SchedulerError, checked, shown
 
 
 class _ByFunction(LRScheduler):
-    """Schedules by a function of the epoch, one for all groups or a list of one a group."""
+    """Base of schedules by a function of the epoch: one function for all groups, or a list with one per group."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class _ByFunction(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Functions are not saved; of callable objects, their attributes."""
+        """The state. It has no functions, but the attributes of callable objects."""
         saved = [None if isinstance(f, types.FunctionType) else f.__dict__.copy() for f in self.lr_lambdas]
         return {**super().state_dict(), "lr_lambdas": saved}
 
@@ -43,10 +43,10 @@ class _ByFunction(LRScheduler):
 
 @shown("lambda epoch: 1 / (1 + epoch)", 8.0, 4.0)
 class LambdaLR(_ByFunction):
-    """The initial rate times lr_lambda(epoch); lr_lambda: a function, or a list of one a group.
+    """The initial rate times lr_lambda(epoch); lr_lambda: a function, or a list with one per group.
 
-    Functions are not saved by state_dict, but the attributes of callable objects are.
-    SchedulerError for what cannot be called, or another number of functions than groups.
+    state_dict does not save functions, but saves the attributes of callable objects.
+    SchedulerError for an object that cannot be called, and for a list of another length than the groups.
     """
 
     def get_lr(self) -> Rates:

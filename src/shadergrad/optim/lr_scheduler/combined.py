@@ -38,7 +38,7 @@ class _OfSchedulers(LRScheduler):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """With those of its schedulers."""
+        """The state, with the states of its schedulers."""
         return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ class _OfSchedulers(LRScheduler):
 class SequentialLR(_OfSchedulers):
     """One scheduler after the other, of one optimizer: the next begins, at its epoch 0, at each milestone.
 
-    SchedulerError unless there is one scheduler more than milestones, for another optimizer's, and for
+    SchedulerError unless there is one scheduler more than milestones, for a scheduler of another optimizer, and for
     ReduceLROnPlateau.
 
     >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
@@ -83,7 +83,7 @@ class SequentialLR(_OfSchedulers):
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             put(group, "lr", group["initial_lr"])
-        _undo(self)  # each took its first step when it was made; only the one that begins shall have
+        _undo(self)  # each scheduler made its first step when it was created; only that of the first one counts
         begins = schedulers[bisect_right(milestones, 0)]
         begins._initial_step()
         self._last_lr = begins.get_last_lr()
@@ -111,7 +111,7 @@ def _undo(scheduler: LRScheduler) -> None:
 class ChainedScheduler(_OfSchedulers):
     """Several schedulers at once, of one optimizer: each changes the rate that the one before it left.
 
-    SchedulerError for no scheduler, another optimizer's, and ReduceLROnPlateau.
+    SchedulerError for no scheduler, for one of another optimizer, and for ReduceLROnPlateau.
 
     >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
     >>> warm = sg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=1)

@@ -27,7 +27,8 @@ class CosineAnnealingLR(LRScheduler):
             return self._present()
         if self._step_count == 1 and self.last_epoch > 0:
             return self._get_closed_form_lr()
-        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # from the bottom, no ratio leads up
+        # at the minimum, rate - eta_min is 0, so the ratio to the next rate is not defined
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
                 rate + (base - self.eta_min) * rise for rate, base in zip(self._present(), self.base_lrs, strict=True)

@@ -13,7 +13,7 @@ from .base import LRScheduler, Rates, SchedulerError, number, period, shown
 
 @shown("step_size=2, gamma=0.5", 8.0, 8.0, 4.0)
 class StepLR(LRScheduler):
-    """Times gamma every step_size epochs: the initial rate * gamma ** (epoch // step_size).
+    """Multiplies the rate by gamma every step_size epochs: the initial rate * gamma ** (epoch // step_size).
 
     SchedulerError for a step_size below 1, and for anything but a number.
     """
@@ -33,9 +33,9 @@ class StepLR(LRScheduler):
 
 @shown("milestones=[1, 3], gamma=0.5", 8.0, 4.0, 4.0, 2.0)
 class MultiStepLR(LRScheduler):
-    """Times gamma at every milestone, epochs; at one that is given n times, times gamma ** n.
+    """Multiplies the rate by gamma at each milestone, an epoch; by gamma ** n at one that is given n times.
 
-    SchedulerError for milestones that are no list, and a gamma that is no number.
+    SchedulerError if milestones is no list, or gamma no number.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """The initial rate times factor before epoch total_iters, then the initial rate.
 
-    SchedulerError for a factor outside [0, 1]; for 0, at epoch total_iters, since the rate cannot come back from it.
+    SchedulerError for a factor outside [0, 1]. A factor of 0 raises it at epoch total_iters, because the rate cannot be restored.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class LinearLR(LRScheduler):
 
 @shown("gamma=0.5", 8.0, 4.0, 2.0)
 class ExponentialLR(LRScheduler):
-    """Times gamma every epoch: the initial rate * gamma ** epoch. SchedulerError for a gamma that is no number."""
+    """Multiplies the rate by gamma every epoch: the initial rate * gamma ** epoch. SchedulerError for a gamma that is no number."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = number("gamma", gamma)

@@ -10,12 +10,12 @@ from .base import LRScheduler, SchedulerError, checked, number, put, refuse_capt
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times factor when a metric has not become better for more than `patience` epochs. step(metric) reads the metric.
+    """Multiplies the rate by factor when a metric has not improved for more than `patience` epochs. step(metric) reads the metric.
 
-    mode: 'min' or 'max', what better means; threshold: by how much, relative to the best ('rel') or absolutely ('abs').
-    cooldown: epochs after a reduction that do not count. min_lr: the lowest rate, one for all groups or a list. eps: a
-    smaller reduction is left out.
-    SchedulerError for a factor of 1 or more, another mode, a list of another length, and a metric that is no number.
+    mode: 'min' or 'max', the direction of improvement; threshold: its least size, relative to the best ('rel') or absolute ('abs').
+    cooldown: epochs after a reduction that are not counted. min_lr: the lowest rate, one for all groups or a list. eps:
+    smaller reductions are omitted.
+    SchedulerError for a factor of 1 or more, another mode, a list of another length, and a metric that is not a number.
 
     >>> optimizer = sg.optim.SGD([sg.zeros(1)], lr=8.0)
     >>> scheduler = sg.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
@@ -74,7 +74,7 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # PyTorch's: the metric first
-        """Take the metric of an epoch: a number, or a tensor of one element."""
+        """Report the metric of an epoch: a number, or a tensor with one element."""
         refuse_capture()
         try:
             value = float(metrics)
@@ -121,7 +121,7 @@ class ReduceLROnPlateau(LRScheduler):
                 put(group, "lr", rate)
 
     def state_dict(self) -> dict[str, Any]:
-        """As for all schedulers; without `best` before the first epoch, because files hold no infinity."""
+        """The state, as of other schedulers. Before the first epoch it has no `best`, because files cannot hold an infinity."""
         return {k: v for k, v in super().state_dict().items() if k != "best" or math.isfinite(v)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
