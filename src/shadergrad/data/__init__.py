@@ -64,4 +64,4 @@ __all__ = [
     "transforms",
 ]
 
-globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these
+globals()["__getattr__"] = _suggesting(__name__)  # hidden from type checkers, which would accept any name

@@ -100,7 +100,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
     def batch_of(self, rows: np.ndarray) -> tuple[Any, ...] | None:
         if type(self).__getitem__ is not TensorDataset.__getitem__:
-            return None  # a subclass makes its samples differently
+            return None  # a subclass may define its own samples
         return tuple(_rows_of(a, rows) for a in self.tensors)
 
 
@@ -292,6 +292,6 @@ def length_of(dataset: Any) -> int:
 
 
 def path_of(dataset: Any, index: int) -> Any:
-    """The file of a sample where the data set knows it, else None."""
+    """The file of a sample, if the data set knows it; else None."""
     known = getattr(dataset, "path_of", None)
     return None if known is None else known(index)

@@ -127,7 +127,7 @@ def read_tar(path: Path, members: Iterable[str], limit: int, total: int) -> list
     limit: the most bytes of each file. total: the most bytes of the unpacked archive. Raises DataError if the archive exceeds
     them, lacks a file, or is damaged.
     """
-    import tarfile  # here, as only CIFAR-10 needs it
+    import tarfile  # imported here, because only CIFAR-10 needs it
 
     members, found = list(members), {}
     try:
@@ -141,7 +141,7 @@ def read_tar(path: Path, members: Iterable[str], limit: int, total: int) -> list
                         )
                     found[member.name] = archive.extractfile(member).read()  # type: ignore[union-attr]
             while file.read(CHUNK):
-                pass  # to the end, where gzip has its checksum
+                pass  # read to the end, because gzip's checksum is there
     except DataError:
         raise
     except (tarfile.TarError, ValueError) as error:

@@ -23,7 +23,7 @@ from .known_files import KnownFile
 
 CHUNK = 1 << 18
 ATTEMPTS = 3  # requests without progress or with a wrong result, before giving up
-SECONDS = 60.0  # of silence before a server is given up
+SECONDS = 60.0  # seconds without data after which a connection fails
 
 
 def find_or_fetch(
@@ -99,7 +99,7 @@ def fetch(url: str, path: Path, known: KnownFile, *, seconds: float = SECONDS) -
                 failures = 0 if _size(part) > most else failures + 1
                 most = max(most, _size(part))
                 continue
-            except ValueError as error:  # urllib's answer to an address that is none
+            except ValueError as error:  # urllib's error for an invalid address
                 raise DownloadError(f"cannot fetch {url}: {error}.") from None
             found = _checksum(part, checksum.partition(":")[0])
             if found == checksum:
@@ -107,7 +107,7 @@ def fetch(url: str, path: Path, known: KnownFile, *, seconds: float = SECONDS) -
                 return path
             problem = f"its checksum is {found}, not {checksum}"
             part.unlink()
-            # a part of another version, or of another file, may have been the reason: once more, from the start
+            # the part may belong to another version or file: try once more, from the start
             failures = ATTEMPTS if before == 0 else failures + 1
     except OSError as error:
         if isinstance(error, DownloadError):
@@ -134,7 +134,7 @@ def _continue_download(url: str, part: Path, size: int, seconds: float) -> None:
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
             error.close()
-            return  # there is no more: the checksum decides whether it is the file
+            return  # the server has no more bytes; the checksum decides whether the file is complete
         raise
     with response, _progress(part.name.removesuffix(".part")) as bar:
         resumed = response.status == http.client.PARTIAL_CONTENT

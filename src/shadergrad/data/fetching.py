@@ -47,7 +47,7 @@ class Epoch:
         self._collate: Callable[[Any], Any] | None = None if collate in (default_collate, default_convert) else collate
         self.jobs: Iterator[Any]
         take: Callable[[Any], Any] = lambda job: job  # noqa: E731
-        if threads:  # with a second name the memory of each is shared before threads make views of it
+        if threads:  # a second tensor makes the memory shared before threads create views of it
             self._held = [tensor.detach() for tensor in compute_held(loader.dataset)]
         if isinstance(loader.dataset, IterableDataset):
             take, work, self.jobs = self._reader(), self._finish, repeat(None)
@@ -133,8 +133,8 @@ class Epoch:
         return END if not samples or (self._loader.drop_last and len(samples) < size) else samples
 
     def _streams(self) -> list[tuple[WorkerInfo | None, Iterator[Any]]]:
-        """The one iterator of a stream; or, where worker_init_fn divides the stream, as PyTorch's manual shows, one of each
-        worker's copy, whose batches come in turn."""
+        """The iterator of a stream. If worker_init_fn divides the stream, as in PyTorch's manual, each worker iterates its own copy, and the
+        batches come from the workers in turn."""
         loader = self._loader
         if not self._threads or loader.worker_init_fn is None:
             return [(None, iter(loader.dataset))]
@@ -157,7 +157,7 @@ class Epoch:
 
 
 def _odd_file(dataset: Any, rows: Any, samples: list[Any]) -> str | None:
-    """Which file of a batch has another shape than most, in words; None where samples are no files."""
+    """A sentence about the file of a batch whose shape differs from most; None if samples are not files."""
     images = [sample[0] if isinstance(sample, tuple | list) and sample else sample for sample in samples]
     shapes = [tuple(getattr(image, "shape", ())) for image in images]
     usual = max(shapes, key=shapes.count)
@@ -182,7 +182,7 @@ def _as_worker(info: WorkerInfo | None) -> Iterator[None]:
 
 
 def _base_of(loader: Any) -> tuple[int, int, int]:
-    """The base of an epoch's random numbers in workers. Nothing is drawn for it, so that the order of samples does not depend on workers."""
+    """The base of an epoch's random numbers in workers. It draws nothing, so the order of samples does not depend on workers."""
     stream = stream_here() if loader.generator is None else loader.generator.stream
     seed, drawn, _ = stream.at
     return seed, drawn, loader.epochs
@@ -193,7 +193,7 @@ def _mixed(*numbers: int) -> int:
 
 
 def compute_held(dataset: Any) -> list[Tensor]:
-    """Compute the tensors that a data set holds, in this thread, and give them; of large containers the first parts count."""
+    """Compute the tensors that a data set holds, in this thread, and return them. Of large containers, only the first elements are searched."""
     queue, seen, found = deque([dataset]), {id(dataset)}, []
     while queue and len(seen) < MOST_SEARCHED:
         value = queue.popleft()

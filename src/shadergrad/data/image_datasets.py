@@ -110,7 +110,7 @@ class MNIST(ImageArrays):
         folder = data_folder(root, self.folder)
         part, count = ("train", 60_000) if train else ("t10k", 10_000)
 
-        from .download import find_or_fetch  # here, as urllib and rich take longer to load than all of this room
+        from .download import find_or_fetch  # imported here, because urllib and rich load slowly
 
         def find(name: str) -> Path:
             options: dict[str, Any] = {"download": download, "mirror": mirror, "official": self.mirrors}
@@ -194,7 +194,7 @@ class CIFAR10(ImageArrays):
             from .download import find_or_fetch  # as above
 
             path = find_or_fetch(folder, self.archive, self.known, **options)
-            # beside the six files: names of the classes, a page, and what tar adds
+            # beyond the six files: names of the classes, a web page, and tar's headers
             contents = read_tar(path, members, self.batch_bytes, 6 * self.batch_bytes + (1 << 20))
         batches = [read_cifar(data, f"{folder / member}") for data, member in zip(contents, members, strict=True)]
         images, labels = (np.concatenate(part) for part in zip(*batches, strict=True))

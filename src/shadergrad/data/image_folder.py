@@ -103,6 +103,6 @@ class ImageFolder(Dataset[tuple[Any, Any]]):
                 pixels = np.asarray(converted, np.float32) / np.float32(255)
         except DataError:
             raise
-        except Exception as error:  # pillow's formats raise many kinds
+        except Exception as error:  # the decoders of pillow raise many types of errors
             raise DataError(f"[ImageFolder] {path} is no whole picture: {error}.") from None
         return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))

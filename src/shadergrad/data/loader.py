@@ -77,7 +77,7 @@ class DataLoader(Generic[T_co]):
                 raise DataError("generator and seed both decide the order: give one of them.")
             generator = Generator("cpu", seed)
         if device is not None:
-            get_device(resolve_device(device))  # raises for a device that there is not, here and not in a worker
+            get_device(resolve_device(device))  # an unknown device raises here, not in a worker
         self.dataset = dataset
         self.num_workers = num_workers
         self.pin_memory = pin_memory
@@ -108,7 +108,7 @@ class DataLoader(Generic[T_co]):
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
-        """Its data set, and what differs from the defaults."""
+        """The data set, and the arguments that differ from the defaults."""
         shown = [f"{type(self.dataset).__name__}" if len(repr(self.dataset)) > 80 else repr(self.dataset)]
         if self.batch_size is not None:
             shown.append(f"batch_size={self.batch_size}")
@@ -190,7 +190,7 @@ _FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "per
 def _check_workers(
     num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool, context: Any
 ) -> None:
-    """Raises DataError for what does not fit together."""
+    """Raises DataError for arguments that exclude each other."""
     if num_workers < 0:
         raise DataError(f"num_workers is {num_workers}; it must not be negative.")
     if timeout < 0:

@@ -21,7 +21,7 @@ Index = TypeVar("Index", covariant=True)
 class Sampler(Generic[Index]):
     """Base: an iterable of indices with a length. Write `__iter__` and `__len__`.
 
-    data_source: is not looked at (older programs give it to super().__init__).
+    data_source: ignored; older programs pass it to super().__init__.
 
     >>> class Backwards(sg.data.Sampler):
     ...     def __iter__(self):
@@ -93,7 +93,7 @@ class RandomSampler(Sampler[int]):
         if size == 0 or wanted == 0:
             return iter([])
         parts = self._drawn(size, wanted) if self.replacement else self._orders(size, wanted)
-        return chain(next(parts), chain.from_iterable(parts))  # the first ones are drawn now, as if all were
+        return chain(next(parts), chain.from_iterable(parts))  # the first indices are drawn now, as if all were
 
     def _drawn(self, size: int, wanted: int) -> Iterator[list[int]]:
         """Draws in pieces, so 10**10 indices take no memory."""
@@ -168,7 +168,7 @@ class WeightedRandomSampler(Sampler[int]):
         u = _uniform(len(self.weights), self.generator)
         with np.errstate(divide="ignore", invalid="ignore"):
             keys = np.where(self.weights > 0, np.log(u) / self.weights, -np.inf)
-        # log(0) belongs to a weight above zero too: it is the last of those that can be drawn
+        # a draw of 0 gives log(0) also for a positive weight: it comes last, but before weights of zero
         keys[(self.weights > 0) & np.isinf(keys)] = np.finfo(np.float64).min
         return iter(np.argsort(-keys, kind="stable")[: self.num_samples].tolist())
 

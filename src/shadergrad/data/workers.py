@@ -18,8 +18,8 @@ from typing import Any, Self
 
 from .errors import LoaderTimeoutError
 
-END = object()  # what `take` gives when there is no more
-PATIENCE = 1.0  # seconds that closing waits for workers in the midst of a job
+END = object()  # the result of `take` at the end
+PATIENCE = 1.0  # seconds that `close` waits for workers during a job
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class Pool:
-    """Threads that work for one iteration, or for those of a loader with persistent workers."""
+    """Threads that work for one iteration, or for all iterations of a loader with persistent workers."""
 
     def __init__(self, workers: int) -> None:
         self.tasks: SimpleQueue[tuple[int, Any, Future[Any], Stages] | None] = SimpleQueue()
         self.threads: list[threading.Thread] = []
-        # threads know the queue but not this object, so that it dies, and they leave, when its user forgets it
+        # threads reference the queue, not this object: when its user drops it, it is collected, and the threads end
         self.close = weakref.finalize(self, _shut_down, self.tasks, self.threads)
         order = threading.Lock()
         for k in range(workers):
@@ -118,7 +118,7 @@ class Workers:
     def __next__(self) -> Any:
         try:
             result = END
-            while result is END and self._pending:  # out of order an end may come before the last batch
+            while result is END and self._pending:  # with in_order=False the end may come before the last batch
                 future = self._take()
                 self._fill()
                 result = future.result()
@@ -146,7 +146,7 @@ class Workers:
             self._pool.tasks.put((*job, future, self._stages))
 
     def _take(self) -> Future[Any]:
-        """The next result, once it is there."""
+        """Wait for the next result."""
         wanted = [self._pending[0]] if self._in_order else list(self._pending)
         done = wait(wanted, self._timeout or None, FIRST_COMPLETED).done
         if done:
@@ -184,7 +184,7 @@ def _serve(number: int, order: threading.Lock, tasks: SimpleQueue[Any]) -> None:
         else:
             failure.add_note(f"in DataLoader worker {number}, at batch {position}")
             future.set_exception(failure)
-        del task, future, stages, job, item, failure  # a waiting worker keeps no batch and no data set alive
+        del task, future, stages, job, item, failure  # a waiting worker references no batch and no data set
 
 
 def _attempt(function: Callable[..., Any], *arguments: Any) -> tuple[BaseException | None, Any]:
@@ -192,7 +192,7 @@ def _attempt(function: Callable[..., Any], *arguments: Any) -> tuple[BaseExcepti
     try:
         return None, function(*arguments)
     except StopIteration as error:
-        # raised as it is, it would end the consumer's loop as if there were no more batches
+        # an unwrapped StopIteration would end the consumer's loop silently
         failure = RuntimeError("the data set raised StopIteration")
         failure.__cause__ = error
         return failure, None

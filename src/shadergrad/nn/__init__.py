@@ -45,4 +45,4 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "utils",
 ]
 
-globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these
+globals()["__getattr__"] = _suggesting(__name__)  # hidden from type checkers, which would accept any name

@@ -20,7 +20,7 @@ from ..tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TENSORS = {"Tensor": False, "Tensor | None": True}  # annotations of arguments, and whether None will do
+TENSORS = {"Tensor": False, "Tensor | None": True}  # annotations of tensor arguments, and whether None is permitted
 
 
 def takes_tensors(function: F, name: str = "", out: bool = False, floating: bool = False) -> F:

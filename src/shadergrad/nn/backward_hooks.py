@@ -20,7 +20,7 @@ class Watch:
         self.after = after
         self.n_inputs = 0
         self.has_input_grads = False
-        self.grad_output: tuple[Tensor | None, ...] | None = None  # while a backward pass is between the two
+        self.grad_output: tuple[Tensor | None, ...] | None = None  # set between outputs and inputs
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         self.n_inputs = len(args)
@@ -57,7 +57,7 @@ class Watch:
 
     def _on_inputs(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
         grad_output, self.grad_output = self.grad_output, None
-        if grad_output is None:  # a second derivative that comes from within: as in PyTorch, not the hook's business
+        if grad_output is None:  # a second derivative from within the module: as in PyTorch, the hook does not get it
             return grads
         for hook in self.after:
             grads = _checked(hook(self.module, grads, grad_output), grads, "Backward hook", "grad_input")

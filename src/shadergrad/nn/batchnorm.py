@@ -34,17 +34,17 @@ __all__ = [
 
 _layers = (
     itertools.count()
-)  # numbers the layers that exchange, in the order in which they are made: the same in all processes
+)  # numbers the layers that exchange values, in the order of their creation, which is the same in all processes
 
 
 class _Tracking(_Affine):
     """Base: weight, bias and running statistics of num_features channels."""
 
-    ranks: ClassVar[tuple[int, ...]] = ()  # numbers of axes that the input may have
+    ranks: ClassVar[tuple[int, ...]] = ()  # permitted numbers of axes of the input
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
-    _version = 2  # since 2 there is num_batches_tracked
+    _version = 2  # version 2 added num_batches_tracked
 
     def __init__(
         self,

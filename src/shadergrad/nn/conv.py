@@ -20,8 +20,8 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "
 class _ConvNd(_Applied):
     """Base: weight and bias start uniform on +-1/sqrt(fan in). `function` is F.conv1d or one of its relatives.
 
-    Its arguments have PyTorch's order, because programs derive convolutions of their own from it. They have as many axes as
-    their kernel_size; the library's own have a `rank`.
+    Its arguments have PyTorch's order, because programs derive classes from it. Those have as many axes as their kernel_size; the
+    library's own classes have a `rank`.
     """
 
     transposed = False
@@ -138,7 +138,7 @@ class _ForwardConv(_ConvNd):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The convolution with another weight and bias: programs that quantize or standardize weights call it."""
+        """The convolution with another weight and bias, for programs that quantize or standardize weights."""
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._edges(), self.padding_mode)

@@ -21,7 +21,8 @@ from .errors import ModuleError
 from .module import Module
 from .parameter import Parameter
 
-Version = tuple[Callable[[], Any], int]  # the memory of a value, weakly, and how often it had been overwritten
+# a weak reference to the memory of a value, and the number of times it was overwritten
+Version = tuple[Callable[[], Any], int]
 NEVER: Version = (lambda: None, -1)
 
 
@@ -59,7 +60,7 @@ class DeviceTwins:
                 self._twins[id(own)] = Twin(name, own, self.make(name, own))
         self.twins = list(self._twins.values())
 
-    # -- what another kind of twin does otherwise
+    # -- methods that other kinds of twins override
 
     def make(self, name: str, own: Tensor) -> Tensor:
         """A twin with arbitrary values."""
@@ -76,7 +77,7 @@ class DeviceTwins:
             twin.other.requires_grad_(twin.own.requires_grad)
 
     def settle(self, twin: Twin, now: Tensor) -> None:
-        """After a call: `now` replaced a twin, which is a buffer."""
+        """Called after a call in which `now` replaced a twin, which is a buffer."""
         if now is not twin.other:
             twin.other.write_(now.detach().numpy())
 
@@ -112,7 +113,7 @@ class DeviceTwins:
                 "Hint: mirror it anew; to change a value, write to the tensor."
             )
 
-    # -- in place of them
+    # -- calls with the twins
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

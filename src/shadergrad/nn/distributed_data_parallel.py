@@ -1,7 +1,7 @@
 """A model that several processes train together, each on a part of every batch.
 
-In: a module, the same in all processes. Out: a module whose backward pass leaves the mean of all processes' gradients in .grad. What carries
-them is distributed/reducer.py.
+In: a module, the same in all processes. Out: a module whose backward pass stores the mean of all processes' gradients in .grad.
+distributed/reducer.py exchanges them.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from .module import Module
 
 
 class DistributedDataParallel(Module):
-    """The module, under `.module`, trained by all processes of a group. At the start all get the parameters and buffers of the first
-    one. Each backward pass leaves in .grad the mean over the processes, so that the optimizers of all do the same. For a loss that is a mean
-    over the batch, with equally many samples in each process, that is the gradient of the whole batch.
+    """The module, under `.module`, trained by all processes of a group. At the start, all processes get the parameters and buffers of the
+    first one. Each backward pass stores the mean gradient over the processes in .grad, so all optimizers make the same step. If the
+    loss is a mean over the batch, and all processes have equally many samples, this is the gradient of the whole batch.
 
-    It may be called in `sg.compile`d steps: the step is then cut into plans, and gradients travel while the backward pass goes on.
+    A compiled step may call it: the step is then cut into several plans, and gradients are exchanged during the backward pass.
 
-    device_ids: of one device at most, which is not asked for: the module computes where its parameters are. broadcast_buffers: whether each
-    forward pass in training begins with the buffers of the first process. process_group: by default all processes. bucket_cap_mb: how many
-    megabytes of gradients travel together (25). find_unused_parameters: whether some parameters may get no gradient in some processes;
-    those that no process used keep theirs. init_sync: whether processes check that they agree, and share their start.
-    gradient_as_bucket_view, static_graph, check_reduction: change nothing.
+    device_ids: at most one device; it is ignored, because the module computes on the device of its parameters. broadcast_buffers:
+    whether each forward pass in training begins with the buffers of the first process. process_group: by default all processes.
+    bucket_cap_mb: the megabytes of gradients that are exchanged together (25). find_unused_parameters: whether some parameters may get
+    no gradient in some processes; a parameter that no process used keeps its gradient. init_sync: whether processes check that their
+    modules agree, and share their initial values. gradient_as_bucket_view, static_graph, check_reduction: no effect.
 
-    Raises DeviceError without a process group or for several devices; DistError in all processes where their parameters differ in names,
-    shapes or dtypes, or the library in its version, and where no parameter requires grad; ArgumentError for anything but a module, and for
-    bucket_cap_mb below 0 or no number.
+    Raises DeviceError without a process group or for several devices. Raises DistError in all processes if names, shapes or dtypes of their
+    parameters differ, or the library's versions, and if no parameter requires grad. Raises ArgumentError for anything but a module, and if
+    bucket_cap_mb is negative or not a number.
 
     >>> sg.distributed.init_process_group("gloo", rank=0, world_size=1)
     >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
@@ -98,7 +98,7 @@ class DistributedDataParallel(Module):
             refuse_unlike("DistributedDataParallel", [*named, *buffers], self.process_group, (self._most, len(trained)))
             share([t for _, t in (*named, *buffers)], self.process_group)
         engine = self.process_group.engine
-        own = engine.subgroup(range(engine.size), None)  # its operations do not mix with those that the program makes
+        own = engine.subgroup(range(engine.size), None)  # separate from the program's operations
         self._buffers_shared = [n for n, _ in buffers]
         self._exchange_by(own)
 
@@ -110,7 +110,7 @@ class DistributedDataParallel(Module):
         return [(n, p) for n, p in self.module.named_parameters() if n not in ignored and p.requires_grad]
 
     def _exchange_by(self, engine: Any) -> None:
-        """Begin to follow the parameters' gradients."""
+        """Create the reducer, which exchanges the parameters' gradients."""
         trained = self._trained()
         self._state = _State()
         self._state.reducer = Reducer(
@@ -123,7 +123,7 @@ class DistributedDataParallel(Module):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle holds: the module and the options. A copy exchanges in the default group, and has no communication hook."""
+        """The pickled state: the module and the options. A copy uses the default group, and has no communication hook."""
         return {k: v for k, v in self.__dict__.items() if k not in ("process_group", "_state")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class DistributedDataParallel(Module):
         self._exchange_by(self.process_group.engine)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DistributedDataParallel:
-        """A copy that exchanges in the same group."""
+        """A copy that uses the same group."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
@@ -142,11 +142,11 @@ class DistributedDataParallel(Module):
 
     @property
     def require_backward_grad_sync(self) -> bool:
-        """Whether backward passes exchange gradients: not within no_sync()."""
+        """Whether backward passes exchange gradients; False within no_sync()."""
         return self._state.syncs
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """As the module's."""
+        """The module's forward pass."""
         state = self._state
         if current.trace is not None:
             current.trace.on_attribute(state, "syncs", state.syncs)
@@ -172,8 +172,8 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within, forward passes lead to backward passes that exchange nothing: gradients accumulate, and the first pass after it
-        exchanges their sum."""
+        """A context for accumulating gradients: backward passes of forward passes within it exchange nothing. The first pass after it
+        exchanges the sum."""
         before = self._state.syncs
         self._state.set_syncs(False)
         try:
@@ -185,10 +185,12 @@ class DistributedDataParallel(Module):
     def join(
         self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
     ) -> Iterator[None]:
-        """Around a loop over batches of which processes may have different numbers: those that are done send zeros until all are.
+        """A context for a training loop in which processes have different numbers of batches. A process without further batches
+        sends zeros until all are done.
 
-        divide_by_initial_world_size: the mean is over all processes; False: over those that still have batches.
-        throw_on_early_termination: raise in all processes when the first is done. At the end all have the parameters of one that had most.
+        divide_by_initial_world_size: whether the mean is over all processes, or over those that still have batches.
+        throw_on_early_termination: raise in all processes when the first one is done. At the end, all have the parameters of a process with
+        the most batches.
         """
         if not enable or self.process_group.size() == 1:
             yield
@@ -202,12 +204,11 @@ class DistributedDataParallel(Module):
             self._state.set_joining(None)
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
-        """Exchange buckets by `hook(state, bucket)`, which gives a future of the flat mean. Only once for a model.
+        """Exchange buckets by `hook(state, bucket)`, which returns a future of the flat mean. A model can have one hook.
 
-        allreduce_hook, fp16_compress_hook and bf16_compress_hook (`sg.distributed.default_hooks`) are known: they also work in compiled steps,
-        and with `sg.distributed.ErrorFeedback()` as the state what rounding loses is added to the next step's gradients. Their state is
-        otherwise None, or the process group of the model. Raises ArgumentError for other states of theirs, for a hook that cannot be called, and
-        for a second hook.
+        allreduce_hook, fp16_compress_hook and bf16_compress_hook (`sg.distributed.default_hooks`) also work in compiled steps. Their state is
+        None or the process group of the model. For the latter two it may be `sg.distributed.ErrorFeedback()`, which adds the rounding error
+        to the next step's gradients. Raises ArgumentError for other states of these hooks, for a hook that cannot be called, and for a second hook.
         """
         if not callable(hook):
             raise ArgumentError(
@@ -248,7 +249,7 @@ def _bytes_of(megabytes: Any) -> int:
 
 
 class _State:
-    """What is no part of the module's state: how it exchanges."""
+    """The state of the exchange, which is not part of the module's state."""
 
     reducer: Reducer
 
@@ -269,7 +270,7 @@ class _State:
 
 
 class _Join:
-    """Processes that have unlike numbers of batches."""
+    """The context `join`, for processes with different numbers of batches."""
 
     def __init__(self, model: DistributedDataParallel, divides_by_all: bool, throws: bool) -> None:
         self._model, self._reducer = model, model._state.reducer
@@ -292,7 +293,7 @@ class _Join:
         self.steps += 1
 
     def shadow(self) -> None:
-        """What a process does that is done."""
+        """Take part in the exchanges of the others, after this process's last batch."""
         engine, model = self._reducer.engine, self._model
         while self._count(False):
             model._exchange_buffers()
@@ -307,7 +308,7 @@ class _Join:
 
 
 def _last(which: np.ndarray) -> int:
-    """The highest number of those for which it holds: whose values all take (PyTorch breaks ties so), else 0."""
+    """The last process for which `which` is true (PyTorch's rule for ties), else 0. All processes take its values."""
     return int(np.flatnonzero(which).max(initial=0))
 
 

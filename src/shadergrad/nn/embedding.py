@@ -77,7 +77,7 @@ class Embedding(Module):
             self.weight = Parameter(_weight, not _freeze)
 
     def reset_parameters(self) -> None:
-        """Draw the weight anew; the row padding_idx is zeros."""
+        """Draw the weight again; the row padding_idx becomes zeros."""
         draw_rows(self.weight, self.padding_idx)
 
     @classmethod

@@ -58,7 +58,7 @@ class EmbeddingBag(Module):
         self.include_last_offset = include_last_offset
 
     def reset_parameters(self) -> None:
-        """Draw the weight anew; the row padding_idx is zeros."""
+        """Draw the weight again; the row padding_idx becomes zeros."""
         draw_rows(self.weight, self.padding_idx)
 
     @classmethod

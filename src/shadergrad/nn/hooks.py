@@ -202,7 +202,7 @@ class HookMethods:
         """hook(module, args) before forward; its result, unless None, replaces args.
 
         with_kwargs: hook(module, args, kwargs), which returns None or (args, kwargs), else ModuleError. prepend: before
-        the hooks that are there. In a compiled step hooks run once, while it is captured. handle.remove() ends it.
+        the existing hooks. In a compiled step hooks run once, during capture. handle.remove() removes it.
         """
         table = self._hooks.tables[FORWARD_PRE]
         return table.add(hook, prepend, *([table.with_kwargs] if with_kwargs else []))
@@ -218,34 +218,33 @@ class HookMethods:
         """hook(module, args, output) after forward; its result, unless None, replaces the output.
 
         with_kwargs: hook(module, args, kwargs, output). always_call: also where forward raised, with output None.
-        prepend: before the hooks that are there. In a compiled step hooks run once, while it is captured.
-        handle.remove() ends it.
+        prepend: before the existing hooks. In a compiled step hooks run once, during capture. handle.remove() removes it.
         """
         table = self._hooks.tables[FORWARD]
         kinds = [kind for kind, wanted in ((table.with_kwargs, with_kwargs), (table.always, always_call)) if wanted]
         return table.add(hook, prepend, *kinds)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """hook(module, grad_input, grad_output) when backward() has been through the module.
+        """hook(module, grad_input, grad_output) after the backward pass of the module.
 
         Both are tuples: gradients of the positional arguments and of the output tensors, None where there is none.
-        A tuple that it returns takes the place of grad_input. It runs while backward() records, so the gradients are
-        pending; reading one (print, item()) computes it then. In a compiled step it runs once, when the step is
-        captured, and must not read. prepend: before the hooks that are there. handle.remove() ends it.
+        A tuple that it returns replaces grad_input. It runs while backward() records, so the gradients are
+        pending; reading one (print, item()) computes it. In a compiled step it runs once, when the step is
+        captured, and must not read. prepend: before the existing hooks. handle.remove() removes it.
         """
         return self._hooks.tables[BACKWARD].add(hook, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """hook(module, grad_output) before backward() goes through; its result, unless None, replaces grad_output.
+        """hook(module, grad_output) before the backward pass of the module; its result, unless None, replaces grad_output.
 
-        grad_output is a tuple; pending as in register_full_backward_hook. handle.remove() ends it.
+        grad_output is a tuple; pending as in register_full_backward_hook. handle.remove() removes it.
         """
         return self._hooks.tables[BACKWARD_PRE].add(hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """As register_full_backward_hook, with a FutureWarning: grad_input are the gradients of the module's arguments.
 
-        PyTorch, which advises against this name, gives those of its last operation instead.
+        PyTorch has deprecated this name; there, grad_input are the gradients of the module's last operation.
         """
         warnings.warn(
             "register_backward_hook is register_full_backward_hook here: grad_input are the gradients of the module's arguments, "

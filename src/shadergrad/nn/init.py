@@ -194,7 +194,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """What to scale a weight by so that a nonlinearity keeps the variance, a number.
+    """The factor for a weight with which the variance stays constant through a nonlinearity, a number.
 
     nonlinearity: 'linear', 'sigmoid', 'conv1d' and its like: 1; 'tanh': 5/3; 'relu': sqrt(2); 'leaky_relu':
     sqrt(2 / (1 + param^2)), 0.01 by default; 'selu': 3/4. Raises ArgumentError for another.
@@ -246,8 +246,8 @@ def _is_empty(tensor: Tensor) -> bool:
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with numbers uniform on +-gain sqrt(6 / (fan_in + fan_out)), in place (Glorot and Bengio, 2010).
 
-    Of weights (n_out, n_in, *kernel), fan_in is n_in and fan_out n_out times the size of the kernel. Gives the tensor
-    back.
+    Of weights (n_out, n_in, *kernel), fan_in is n_in and fan_out n_out times the size of the kernel. Returns the
+    tensor.
     Raises ArgumentError for fewer than 2 axes.
 
     >>> w = nn.init.xavier_uniform_(sg.empty(3, 3))
@@ -280,7 +280,7 @@ def kaiming_uniform_(
     """Fill with numbers uniform on +-gain sqrt(3 / fan), in place (He et al., 2015).
 
     mode: 'fan_in' keeps the variance forwards, 'fan_out' backwards; fans as in xavier_uniform_. gain: calculate_gain of
-    nonlinearity, with the slope a of leaky_relu. Returns the tensor; one without elements with a warning.
+    nonlinearity, with the slope a of leaky_relu. Returns the tensor, with a warning if it has no elements.
     Raises ArgumentError for another mode or nonlinearity, and for fewer than 2 axes.
 
     >>> w = nn.init.kaiming_uniform_(sg.empty(5, 6), nonlinearity="relu")
@@ -334,7 +334,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
 
 
 def _older(name: str) -> Any:
-    """A function by its name of before PyTorch 0.4, which warns as there."""
+    """A function under its name before PyTorch 0.4, with PyTorch's warning."""
 
     def filled(*args: Any, **options: Any) -> Tensor:
         warnings.warn(f"nn.init.{name} is now deprecated in favor of nn.init.{name}_.", FutureWarning, stacklevel=2)

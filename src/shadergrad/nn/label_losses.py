@@ -16,7 +16,7 @@ __all__ = ["CTCLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "Multi
 
 
 class MultiMarginLoss(_Weighted):
-    """The mean over classes of max(0, margin - input[target] + input[class])^p, the target's own left out.
+    """The mean over classes of max(0, margin - input[target] + input[class])^p, without the target class's term.
 
     input (N, C) or (C,), target (N,) or (), integers. p: 1 or 2. weight (C,), a buffer: of each target. reduction:
     'mean' and 'sum' give (), 'none' the shape of target. Raises ArgumentError for another p, ShapeError for a weight
@@ -43,7 +43,7 @@ class MultiMarginLoss(_Weighted):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """The sum of max(0, 1 - input[label] + input[other]) over all pairs of a label and a class that is none, over C.
+    """The sum of max(0, 1 - input[label] + input[other]) over all pairs of a label and another class, divided by C.
 
     input (N, C) or (C,); target, of the same shape, integers: the labels, as far as the first -1. reduction: 'mean' and
     'sum' give (), 'none' (N,) or (). Raises ShapeError if the shapes differ.
@@ -75,11 +75,11 @@ class MultiLabelSoftMarginLoss(_Weighted):
 
 
 class CTCLoss(_Loss):
-    """Minus the log-probability of the targets over all ways to spread them, with blanks between, over the input.
+    """Minus the log-probability of the targets, summed over all their alignments with the input, with blanks between labels.
 
     Connectionist temporal classification (Graves et al., 2006). log_probs (T, N, C) or (T, C), from log_softmax;
-    targets (N, S), or all after one another, integers, none of them `blank`; the lengths (N,). reduction: 'mean' (of
-    the losses by the lengths of their targets) and 'sum' give (), 'none' (N,) or (). zero_infinity: targets that do not
+    targets (N, S), or all concatenated, integers, none of them `blank`; the lengths (N,). reduction: 'mean' (of
+    the losses divided by the lengths of their targets) and 'sum' give (), 'none' (N,) or (). zero_infinity: targets that do not
     fit their input cost nothing. Lengths are read; errors are those of F.ctc_loss.
 
     >>> loss = nn.CTCLoss(reduction="none")

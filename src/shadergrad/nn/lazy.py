@@ -31,7 +31,7 @@ class UninitializedParameter(Parameter):
         super().__init__(empty(0, device=device, dtype=dtype), requires_grad)
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become a parameter of that shape, of zeros; dtype and device stay unless given."""
+        """Give the parameter that shape and zeros; dtype and device stay unless given."""
         made = zeros(*shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = Parameter  # type: ignore[assignment]
         self._become(made._node)
@@ -61,7 +61,7 @@ class UninitializedBuffer(Buffer):
             self.requires_grad_()
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become a tensor of that shape, of zeros; dtype and device stay unless given."""
+        """Give the buffer that shape and zeros; dtype and device stay unless given."""
         made = zeros(*shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = Buffer  # type: ignore[assignment]
         self._become(made._node)
@@ -71,21 +71,21 @@ class UninitializedBuffer(Buffer):
 
 
 def is_lazy(tensor: Any) -> bool:
-    """Whether it has no shape yet."""
+    """Whether a tensor has no shape yet."""
     return isinstance(tensor, UninitializedParameter | UninitializedBuffer)
 
 
 class _Lazy(Module):
-    """Base: the first call materializes what has no shape, and the module becomes one of `becomes`."""
+    """Base: the first call materializes parameters and buffers without a shape, and changes the module's class to `becomes`."""
 
     becomes: ClassVar[type[Module]]
-    _told: ClassVar[tuple[str, str]] = "", ""  # what members learn from their first input, and arguments of an example
+    _told: ClassVar[tuple[str, str]] = "", ""  # inferred arguments, and arguments of an example
 
     def __init_subclass__(cls, becomes: type[Module] | None = None, **others: Any) -> None:
         super().__init_subclass__(**others)
         if becomes is not None:
             cls.becomes = becomes
-            if cls.__module__ == __name__:  # a user's class keeps the docstring that it has
+            if cls.__module__ == __name__:  # a user's class keeps its own docstring
                 cls.__doc__ = cls.__doc__ or cls._docstring(becomes.__name__)
 
     @classmethod
@@ -116,7 +116,7 @@ class _Lazy(Module):
 
 
 def _unshaped(module: Module, *names: str) -> None:
-    """Replace the parameters and buffers of these names, which are there, by ones without a shape."""
+    """Replace the existing parameters and buffers of these names by ones without a shape."""
     for name in names:
         parameter, buffer = module._parameters.get(name), module._buffers.get(name)
         if parameter is not None:
@@ -146,7 +146,7 @@ class LazyLinear(_Lazy, linear.Linear, becomes=linear.Linear):
 
 
 def _shaped(*tensors: tuple[Any, tuple[int, ...]]) -> bool:
-    """Whether any had no shape: a state dict may have given them one. Each has the shape beside it now."""
+    """Give each tensor the shape beside it. Returns whether any had no shape; a state dict may have given them one."""
     wanting = [(tensor, shape) for tensor, shape in tensors if is_lazy(tensor)]
     for tensor, shape in wanting:
         tensor.materialize(shape)
@@ -197,7 +197,7 @@ class _LazyConv(_Lazy, conv._ConvNd):
 
 
 def _argument(cls: type, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> int:
-    """What a constructor gets for an argument, of those that follow `padding`."""
+    """The value of an argument of a constructor, among those that follow `padding`."""
     if name in options:
         return options[name]
     names = ["output_padding", "groups"] if issubclass(cls, conv._TransposedConv) else ["dilation", "groups"]
@@ -213,7 +213,7 @@ class _LazyNorm(_Lazy, batchnorm._Tracking):
         _unshaped(self, "weight", "bias", "running_mean", "running_var")
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Give shapes to parameters and statistics, and their start."""
+        """Give parameters and statistics their shapes and initial values."""
         self._check_input_dim(input)
         batched = input.ndim == max(self.ranks) or self.ranks == (2, 3)
         self.num_features = input.shape[1 if batched else 0]

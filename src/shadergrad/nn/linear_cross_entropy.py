@@ -21,12 +21,12 @@ class LinearCrossEntropyLoss(_Weighted):
     """cross_entropy of a linear layer's outputs: `linear` maps in_features to num_classes logits.
 
     input (N, in_features) or (in_features,), target: classes (N,) or (), or probabilities (N, num_classes) or
-    (num_classes,). out_features (d1, ...): as many losses a row, of targets (N, d1, ...) or (N, num_classes, d1, ...).
-    weight (num_classes,), a buffer; reduction, label_smoothing: as in CrossEntropyLoss. ignore_index: None is -100, and has
-    to be None beside probabilities. options: the rows go in chunks, so that the logits are never there as a whole
+    (num_classes,). out_features (d1, ...): several losses per row, for targets (N, d1, ...) or (N, num_classes, d1, ...).
+    weight (num_classes,), a buffer; reduction, label_smoothing: as in CrossEntropyLoss. ignore_index: None is -100; it must
+    be None with probabilities. options: rows are processed in chunks, so that the logits are never materialized as a whole
     (LinearCrossEntropyOptions).
 
-    Raises ShapeError for a weight of another shape, ArgumentError for a label_smoothing outside [0, 1]; at the call as
+    Raises ShapeError for a weight of another shape, ArgumentError for a label_smoothing outside [0, 1]. The call raises the errors of
     F.linear_cross_entropy.
 
     >>> loss = nn.LinearCrossEntropyLoss(3, 5, options=nn.LinearCrossEntropyOptions())

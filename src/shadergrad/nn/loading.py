@@ -66,7 +66,7 @@ _current = _Current()
 
 
 def take(module: Any, name: str, tensor: Tensor, value: Any, assign: bool) -> None:
-    """As Loading.take of the load that goes on; outside of one, at once."""
+    """As Loading.take of the running load. Outside of a load, the value is written immediately."""
     if _current.loading is None:
         with Loading() as alone:
             alone.take(module, name, tensor, value, assign)
@@ -75,15 +75,15 @@ def take(module: Any, name: str, tensor: Tensor, value: Any, assign: bool) -> No
 
 
 def users_turn() -> None:
-    """Called before user code that must see the values loaded so far."""
+    """Called before user code, which must see the values loaded so far."""
     if _current.loading is not None:
         _current.loading.write()
 
 
 def as_host_array(value: Any) -> np.ndarray:
-    """A tensor of ours, of PyTorch or an array as an array."""
+    """A tensor of this library or of PyTorch, or an array, as an array."""
     plain = value.detach() if hasattr(value, "detach") else value
-    if str(getattr(plain, "dtype", "")) == "torch.bfloat16":  # which NumPy has not; float32 has all its values
+    if str(getattr(plain, "dtype", "")) == "torch.bfloat16":  # NumPy has no bfloat16; float32 holds all its values
         plain = plain.float()
     return np.asarray(plain)
 
@@ -99,7 +99,7 @@ def _put(tensor: Tensor, value: Any) -> None:
 
 
 def _assigned(old: Tensor, value: Any) -> Tensor:
-    """What takes the place of a parameter or buffer."""
+    """The replacement of a parameter or buffer."""
     new = value if isinstance(value, Tensor) else host_tensor(value)
     if not isinstance(old, Parameter):
         return new

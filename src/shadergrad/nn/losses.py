@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _Loss(Module):
-    """Base class of losses. Its arguments have PyTorch's order, because programs derive losses from it; a word alone is the reduction."""
+    """Base class of losses. Its arguments have PyTorch's order, because programs derive classes from it. A single string is the reduction."""
 
     def __init__(
         self, size_average: bool | str | None = None, reduce: bool | None = None, reduction: str = "mean"

@@ -27,9 +27,9 @@ M = TypeVar("M", bound="Module")
 class Module(HookMethods, StateMethods["Module"]):
     """Assign parameters and modules as attributes; write `forward`; call the module.
 
-    A compiled step depends on what it saw of a module: its tensors, submodules, hooks, plain attributes
-    (numbers, strings, tuples) and the training flag. Changing one of these captures the step anew. An attribute that
-    forward sets is set at each call; one that it reads and changes, such as a count of calls, captures each call anew.
+    A compiled step depends on the parts of a module that it used: tensors, submodules, hooks, plain attributes
+    (numbers, strings, tuples) and the training flag. A change of one of these causes a recompilation. An attribute that
+    forward sets is set at each call; one that it reads and changes, such as a count of calls, causes a recompilation at each call.
     Raises ModuleAttributeError for parameters and modules set before super().__init__(), ModuleTypeError for something
     else in the place of a parameter, a buffer or a module.
 
@@ -87,7 +87,7 @@ class Module(HookMethods, StateMethods["Module"]):
         elif name in self._buffers:
             self._set_buffer(name, value)
         else:
-            if current.trace is not None:  # the step's own doing: no reason to capture it anew
+            if current.trace is not None:  # a change by the step itself does not recompile it
                 own.setdefault("_unguarded", set()).add(name)
             object.__setattr__(self, name, value)
 
@@ -111,7 +111,7 @@ class Module(HookMethods, StateMethods["Module"]):
             current.trace.off_attribute(self, "_settings", name)
         elif old is None or value is None or (old.shape, old.dtype) != (value.shape, value.dtype):
             raise CompileError(f"a compiled step cannot give buffer '{name}' another shape or dtype.")
-        else:  # another runner has no Python: it must find the buffer where it was
+        else:  # another runner has no Python, so the buffer must stay the same object
             old._assign(value.detach()._node)
 
     def __getattr__(self, name: str) -> Any:
@@ -301,7 +301,7 @@ class Module(HookMethods, StateMethods["Module"]):
         return self
 
     def _apply(self: M, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> M:
-        """Let all parameters, gradients and buffers become fn of them. Programs override it to move further tensors with `to`."""
+        """Replace all parameters, gradients and buffers by fn of them. Programs override it to move further tensors with `to`."""
         for child in self.children() if recurse else ():
             child._apply(fn)
         for tensor in (*self._parameters.values(), *self._buffers.values()):
@@ -335,7 +335,7 @@ class Module(HookMethods, StateMethods["Module"]):
         return self.to(dtype=bfloat16)
 
     def cuda(self: M, device: Any = None) -> M:
-        """There is no CUDA: raises DeviceError. GPUs are to('webgpu'). Under `shadergrad run --device` the GPU."""
+        """Raises DeviceError, because there is no CUDA: use to('webgpu'). Under `shadergrad run` it moves to the chosen device."""
         if has_stand_in("cuda"):
             return self.to("cuda")
         raise DeviceError("[cuda] CUDA is not there: GPUs are reached by WebGPU. Hint: .to('webgpu').")
@@ -402,10 +402,10 @@ def _refuse_before_init(value: Any) -> None:
 
 
 def _leave_out(table: dict[str, Any], name: str, value: Any, what: str, wanted: str) -> None:
-    """None in the place of a parameter or module; nothing else may take it, as in PyTorch."""
+    """Set a parameter or module to None. As in PyTorch, other values raise an error."""
     if value is not None:
         raise ModuleTypeError(f"cannot assign '{type(value).__name__}' as {what} '{name}' ({wanted} or None expected)")
     table[name] = None
 
 
-_changed = note_change  # modules that version 0.1 pickled name it
+_changed = note_change  # modules that version 0.1 pickled refer to it

@@ -63,7 +63,7 @@ class ModuleTree(Generic[M]):
                 yield from child.named_modules(seen, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[M]:
-        """This module and all below it, parents first; each once, or as often as it is held."""
+        """This module and all below it, parents first; each once, or, with remove_duplicate=False, at each of its places."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 

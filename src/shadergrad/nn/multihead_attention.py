@@ -150,7 +150,7 @@ class MultiheadAttention(Module):
         q, k, v = (_heads(x, batched, self.batch_first, self.num_heads) for x in (q, k, v))
         extended = self.bias_k is not None or self.add_zero_attn
         causal = is_causal and not need_weights and key_padding_mask is None and not extended
-        if causal:  # is_causal states the mask's values, so the mask is not read
+        if causal:  # is_causal determines the mask, so its values are not read
             _check_mask(q, k, attn_mask)
             attn_mask = None
         mask = self._mask(q, k, key_padding_mask, attn_mask, batched)

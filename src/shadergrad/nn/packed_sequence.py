@@ -13,11 +13,11 @@ from ..tensor import Tensor, host_tensor, where
 
 
 class PackedSequence(NamedTuple):
-    """Sequences one element after the other in time: those of the first time of all, then of the second, ...
+    """Sequences in order of time: the first elements of all sequences, then the second ones, ...
 
-    data: (sum of lengths, *). batch_sizes: how many sequences have each time, int64 on the cpu device. sorted_indices: the
-    sequences by length, longest first; unsorted_indices: the way back. None where they came sorted. Made by
-    nn.utils.rnn.pack_padded_sequence and its like, taken by RNN, LSTM and GRU.
+    data: (sum of lengths, *). batch_sizes: the number of sequences at each time, int64 on the cpu device. sorted_indices: the
+    order of the sequences by length, longest first; unsorted_indices: its inverse. Both are None if the sequences were sorted. Made by
+    nn.utils.rnn.pack_padded_sequence and pack_sequence; RNN, LSTM and GRU accept it.
 
     >>> sg.nn.utils.rnn.pack_sequence([sg.tensor([1, 2]), sg.tensor([3])]).batch_sizes.tolist()
     [2, 1]
@@ -30,11 +30,11 @@ class PackedSequence(NamedTuple):
 
     @property
     def is_cuda(self) -> bool:
-        """False."""
+        """Always False."""
         return False
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """With the data, and the orders, elsewhere or in another dtype."""
+        """A copy on another device or with another dtype; indices move with the data."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -79,10 +79,10 @@ class PackedSequence(NamedTuple):
 
 
 class _Unpacked(PackedSequence):
-    """A PackedSequence made of rows (time, sequence, *), longest first, whose data are gathered when somebody asks for them.
+    """A PackedSequence of rows (time, sequence, *), longest first. `data` is gathered at its first use.
 
-    Recurrent modules and pad_packed_sequence read the rows instead, until somebody has asked for the data and may write to them. The data have another
-    size for other lengths, the rows have not, so a loop whose lengths are new in each step repeats a program that it knows.
+    Until then, recurrent modules and pad_packed_sequence read the rows instead; afterwards the program may have written to the data.
+    The size of the data depends on the lengths, that of the rows does not. So a loop with new lengths in each step reuses its programs.
     """
 
     rows: Tensor
@@ -91,7 +91,7 @@ class _Unpacked(PackedSequence):
 
     @classmethod
     def of(cls, rows: Tensor, batch_sizes: np.ndarray, *orders: Tensor | None) -> PackedSequence:
-        """The part of the rows that the batch sizes count."""
+        """The sequence of those elements of the rows that the batch sizes count."""
         made = tuple.__new__(cls, (None, host_tensor(np.asarray(batch_sizes, np.int64), device="cpu"), *orders))
         made._gathered, made._records = None, mode.grad
         # their present value, because the rows may be a view of a tensor that is changed later
@@ -112,10 +112,10 @@ class _Unpacked(PackedSequence):
 
     @property
     def is_gathered(self) -> bool:
-        """Whether somebody has the data."""
+        """Whether the program has used `data`."""
         return self._gathered is not None
 
-    # what else reads the first item of the tuple
+    # other methods that read the first item of the tuple
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.data, self.batch_sizes, self.sorted_indices, self.unsorted_indices))
@@ -154,7 +154,7 @@ def places(batch_sizes: np.ndarray) -> np.ndarray:
 
 
 def padded(packed: PackedSequence, value: float = 0.0, total: int | None = None) -> Tensor:
-    """(time, sequence, *), the sequences longest first, filled up with a value."""
+    """(time, sequence, *), the sequences longest first, padded with a value."""
     sizes = packed.batch_sizes.numpy()
     if total is not None and total < len(sizes):
         raise ShapeError(
@@ -174,5 +174,5 @@ def padded(packed: PackedSequence, value: float = 0.0, total: int | None = None)
 
 
 def packed_from(x: Tensor, batch_sizes: np.ndarray, *orders: Tensor | None) -> PackedSequence:
-    """Of (time, sequence, *), longest first, what the batch sizes count. orders: sorted and unsorted indices, or None."""
+    """The elements of (time, sequence, *), longest first, that the batch sizes count. orders: sorted and unsorted indices, or None."""
     return _Unpacked.of(x, batch_sizes, *orders)

@@ -11,9 +11,9 @@ from .module import Module
 
 
 class DataParallel(Module):
-    """The module itself, under `.module`, as PyTorch's without a GPU, or on one: nothing is split.
+    """The module itself, under `.module`. The batch is not split, as in PyTorch with at most one GPU.
 
-    device_ids, output_device and dim are taken. Raises DeviceError for more than one device.
+    device_ids, output_device and dim are accepted without effect. Raises DeviceError for more than one device.
 
     >>> model = nn.DataParallel(nn.Linear(2, 1))
     >>> model(sg.ones(3, 2)).shape, list(model.state_dict())

@@ -13,7 +13,7 @@ __all__ = ["Buffer", "Parameter"]
 class Parameter(Tensor):
     """A tensor that modules register when it is set as an attribute, and that optimizers train.
 
-    data: a tensor, whose memory the parameter shares; it is a leaf of its own. Raises ArgumentTypeError for what is no
+    data: a tensor, whose memory the parameter shares; it is a separate leaf. Raises ArgumentTypeError for anything but a
     tensor.
 
     >>> nn.Parameter(sg.tensor([1.0, 2.0]))

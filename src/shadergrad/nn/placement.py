@@ -12,7 +12,7 @@ from .module_tree import ModuleTree
 
 
 def change(tensor: Tensor, function: Callable[[Tensor], Tensor]) -> None:
-    """Let a parameter or buffer, and its gradient, become what a function makes of them; the objects stay."""
+    """Replace the value of a parameter or buffer, and of its gradient, by a function of it. The objects stay the same."""
     made = function(tensor.detach())
     gradient = None if tensor._grad is None else function(tensor._grad.detach()).detach()
     if (made.device, made.dtype) != (tensor.device, tensor.dtype) or made._node is not tensor._node:
@@ -23,7 +23,7 @@ def change(tensor: Tensor, function: Callable[[Tensor], Tensor]) -> None:
 
 
 def note_moves(module: ModuleTree[Any]) -> None:
-    """A compiled step that used a module is captured anew."""
+    """Recompile compiled steps that used the module."""
     for part in module.modules():
         part.__dict__["_moves"] = part.__dict__.get("_moves", 0) + 1
 
@@ -44,10 +44,10 @@ def move(module: Any, args: tuple[Any, ...], device: Any, dtype: Any, applied: A
     def moved(tensor: Tensor) -> Tensor:
         return tensor.to(device=device, dtype=kind if tensor.is_floating_point() else None)
 
-    if any(type(part)._apply is not applied for part in module.modules()):  # a program moves more than parameters
+    if any(type(part)._apply is not applied for part in module.modules()):  # an override moves further tensors
         module._apply(moved)
         return
-    # the largest first: a small one is read, and with it would be computed whatever else has not left this device
+    # the largest first: reading a small one also computes all pending tensors that are still on this device
     for tensor in sorted([*module.parameters(), *module.buffers()], key=lambda t: -t.numel()):
         change(tensor, moved)
     note_moves(module)

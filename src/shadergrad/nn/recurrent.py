@@ -102,7 +102,7 @@ def initialise(module: Module, hidden_size: int) -> None:
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: the parameters of all layers and directions; see RNN for the shapes.
+    """The base of RNN, LSTM and GRU: the parameters of all layers and directions; see RNN for the shapes.
 
     It has no forward. mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'. Raises ArgumentError for another mode, for sizes
     that are not positive and for a dropout outside [0, 1].
@@ -199,7 +199,7 @@ class RNNBase(Module):
         return [weight for weights in self.all_weights for weight in weights]
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew, uniform on +-1/sqrt(hidden_size)."""
+        """Draw all parameters again, uniform on +-1/sqrt(hidden_size)."""
         initialise(self, self.hidden_size)
 
     def flatten_parameters(self) -> None:
@@ -255,7 +255,7 @@ class RNNBase(Module):
         return (output.transpose(0, 1) if self.batch_first else output), finals
 
     def _on_packed(self, packed: PackedSequence, states: State | None, n_states: int) -> tuple[PackedSequence, State]:
-        """All sequences at all times, of which each keeps its state where it has no element."""
+        """The outputs and last states of a PackedSequence. All sequences run over all times; one without an element keeps its state."""
         x, sizes = padded(packed), packed.batch_sizes.numpy()
         real = host_tensor(is_real(sizes)[:, :, None], device=x.device)
         if states is not None and packed.sorted_indices is not None:
@@ -268,7 +268,7 @@ class RNNBase(Module):
     def _on_batch(
         self, input: Tensor, states: State | None, n_states: int, real: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """As _run, of an input (T, N, width) whose width is checked, and states that are checked, zeros where there are none."""
+        """As _run, after checks of the input's width and of the states. Missing states are zeros."""
         if input.shape[-1] != self.input_size:
             raise ShapeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
@@ -296,10 +296,10 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu, over a sequence (Elman, 1990).
 
-    input (T, N, input_size), (N, T, input_size) with batch_first, or (T, input_size); h of the start
+    input (T, N, input_size), (N, T, input_size) with batch_first, or (T, input_size); the initial h
     (num_layers * directions, N, hidden_size), zeros by default. Gives the outputs of the last layer at all times
-    (T, N, directions * hidden_size), directions side by side, and h of all layers at the end, of the shape of the
-    start.
+    (T, N, directions * hidden_size), directions side by side, and the last h of all layers, with the shape of the first
+    one.
 
     Of layer k: weight_ih_lk (hidden_size, width of its input), weight_hh_lk (hidden_size, hidden_size), bias_ih_lk and
     bias_hh_lk (hidden_size,), with _reverse for the second direction; all start uniform on +-1/sqrt(hidden_size).

@@ -34,7 +34,7 @@ def cell_step(
 
 
 class RNNCellBase(Module):
-    """What the cells share: weight_ih (gates, input_size), weight_hh (gates, hidden_size), bias_ih and bias_hh."""
+    """The base of the cells: weight_ih (gates, input_size), weight_hh (gates, hidden_size), bias_ih and bias_hh."""
 
     bias_ih: Parameter | None
     bias_hh: Parameter | None
@@ -54,7 +54,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew, uniform on +-1/sqrt(hidden_size)."""
+        """Draw all parameters again, uniform on +-1/sqrt(hidden_size)."""
         initialise(self, self.hidden_size)
 
     def _step(self, mode: str, input: Tensor, state: State | None, n_states: int) -> State:

@@ -108,7 +108,7 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """The channels of (N, C, ...) from `groups` groups in turns, first of each, second of each (Zhang et al., 2018).
+    """Interleaves `groups` groups of the channels of (N, C, ...): the first of each group, then the second of each (Zhang et al., 2018).
 
     The shape stays. Raises ShapeError if groups does not divide C.
 

@@ -29,7 +29,7 @@ class _Along(_Applied):
 class Softmax(_Along, function=F.softmax):
     """exp(x) / sum(exp(x)) along the axis dim; the shape stays.
 
-    Name dim: without it, it is axis 0 for 0, 1 or 3 axes, else 1, with a warning.
+    Give dim. The default, with a warning, is axis 0 for 0, 1 or 3 axes, else axis 1.
 
     >>> nn.Softmax(dim=1)(sg.tensor([[0.0, 0.0], [0.0, math.log(3)]]))
     tensor([[0.5 , 0.5 ],

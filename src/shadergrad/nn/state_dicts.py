@@ -30,7 +30,7 @@ class IncompatibleKeys(NamedTuple):
 class StateMethods(ModuleTree[M]):
     """The part of Module that saves and loads states."""
 
-    _version = 1  # of the format of the class's own state; _load_from_state_dict gets that of the file
+    _version = 1  # the version of the class's state format; _load_from_state_dict gets that of the file
     _hooks: HookTables
 
     # -- out
@@ -40,10 +40,10 @@ class StateMethods(ModuleTree[M]):
     ) -> dict[str, Any]:
         """Names to values of parameters and persistent buffers: an OrderedDict of tensors that require no gradients.
 
-        Dotted names, each after prefix; what get_extra_state gives as "_extra_state". keep_vars: the parameters themselves.
-        destination: a dict that gets them, and is given back. Take copy.deepcopy of it to keep values: compiled steps write where
-        these tensors look, others do not. Hooks run around each module's part. The three may be given by position, too.
-        Raises ModuleError if a hook of register_state_dict_post_hook returns something.
+        Names are dotted, with prefix in front; the result of get_extra_state is "_extra_state". keep_vars: the parameters themselves.
+        destination: a dict that is filled and returned. Keep values with copy.deepcopy, because compiled steps overwrite the memory of these
+        tensors; other steps do not. Hooks run around each module's part. The three arguments may also be positional.
+        Raises ModuleError if a hook of register_state_dict_post_hook returns a value.
         """
         given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
         destination, prefix = given.get("destination", destination), given.get("prefix", prefix)
@@ -79,7 +79,7 @@ class StateMethods(ModuleTree[M]):
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
     def _own_state(self) -> dict[str, Tensor]:
-        """Parameters and persistent buffers that are there."""
+        """The parameters and persistent buffers that are not None."""
         found: dict[str, Tensor] = {name: p for name, p in self._parameters.items() if p is not None}
         for name, buffer in self._buffers.items():
             if buffer is not None and name not in self._non_persistent_buffers_set:
@@ -105,8 +105,8 @@ class StateMethods(ModuleTree[M]):
     ) -> IncompatibleKeys:
         """Copy values in: tensors, PyTorch's tensors or arrays. Shapes must match, with strict the names too.
 
-        assign: put the given tensors themselves in place. Gives (missing_keys, unexpected_keys), lists of names, as hooks left
-        them. Raises StateDictError, and then no parameter or buffer has changed; ModuleTypeError for anything but a mapping.
+        assign: use the given tensors themselves. Returns (missing_keys, unexpected_keys), lists of names, as hooks left them.
+        Raises StateDictError if the state does not fit, and changes nothing then; ModuleTypeError for anything but a mapping.
         """
         if not isinstance(state_dict, Mapping):
             raise ModuleTypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
@@ -138,9 +138,9 @@ class StateMethods(ModuleTree[M]):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Take the module's own state, without its children's, out of `state_dict`. Classes with other formats override it.
+        """Load the module's own state, without its children's, from `state_dict`. Classes with other formats override it.
 
-        Names that are missing or unknown join the lists with `strict`, and what does not fit joins error_msgs.
+        With `strict`, missing and unknown names are appended to the lists. Errors of values are appended to error_msgs.
         """
         table = self._load_state_dict_pre_hooks
         for number, hook in list(table.items()):
@@ -174,20 +174,20 @@ class StateMethods(ModuleTree[M]):
             loading.users_turn()
 
     def _knows(self, name: str, own: Mapping[str, Tensor]) -> bool:
-        """Whether a name of a state dict is of what the module holds, or of a child's."""
+        """Whether a name of a state dict belongs to the module or to a child."""
         first, dot, _ = name.partition(".")
         return name == EXTRA_STATE or first in (self._modules if dot else own)
 
     # -- hooks
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """hook(module, prefix, keep_vars) before state_dict() of the module, or of one that holds it. handle.remove() ends it."""
+        """hook(module, prefix, keep_vars) before state_dict() of the module, or of a module around it. handle.remove() removes it."""
         return self._state_dict_pre_hooks.add(hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """hook(module, state_dict, prefix, local_metadata) after the module's part is in state_dict, which it may change in place.
 
-        It returns None, else ModuleError. handle.remove() ends it.
+        It must return None, else ModuleError. handle.remove() removes it.
         """
         table = self._state_dict_hooks
         return table.add(hook, False, table.public)
@@ -198,7 +198,7 @@ class StateMethods(ModuleTree[M]):
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs) before the module
-        takes its part of state_dict, which the hook may change: to rename keys of old files, say. handle.remove() ends it."""
+        loads its part of state_dict, which the hook may change, for example to rename keys of old files. handle.remove() removes it."""
         return self._register_load_state_dict_pre_hook(hook, True)
 
     def _register_load_state_dict_pre_hook(
@@ -211,8 +211,8 @@ class StateMethods(ModuleTree[M]):
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """hook(module, incompatible_keys) after the module and its children were loaded.
 
-        incompatible_keys: (missing_keys, unexpected_keys), lists so far, which it may change: a strict load looks at them when
-        all hooks have run. It returns None, else ModuleError. handle.remove() ends it.
+        incompatible_keys: the lists (missing_keys, unexpected_keys) so far. The hook may change them, because a strict load checks them
+        after all hooks. It must return None, else ModuleError. handle.remove() removes it.
         """
         return self._load_state_dict_post_hooks.add(hook)
 
@@ -264,7 +264,7 @@ def _load(
 
 
 def _fitting(name: str, tensor: Tensor, value: Any, assign: bool, problems: list[str]) -> Any:
-    """A value as the array, or tensor, of which `tensor` takes the values; None if it does not fit, and why joins `problems`."""
+    """A value as the array or tensor to load into `tensor`; None if it does not fit, and then the reason is appended to `problems`."""
     if not hasattr(value, "shape"):
         problems.append(
             f'While copying the parameter named "{name}", expected shadergrad.Tensor or Tensor-like object from '

@@ -63,7 +63,7 @@ def forward(p: Problem, layouts: Sequence[Layout], logs: bool, choice: Attention
 
     w.onto("o", out, "v", "c0", next_block)
     w.add("}")
-    whole = not logs or divides(LANES, p.rows)  # else a vec4 may hold logarithms of two workgroups' rows
+    whole = not logs or divides(LANES, p.rows)  # else one vec4 would hold logarithms of the rows of two workgroups
     _finish_rows(w, out, logs, whole)
     size = math.prod(p.shape)
     flops = 4 * size * p.columns // (2 if p.causal else 1)
@@ -428,7 +428,7 @@ def _weights(w: Writer, then: Callable[[], None], of_memory: bool = False) -> No
             w.add(f"let delta_{i} = {' + '.join(f'sums_{i // LANES}_{k // LANES}[{k % LANES}]' for k in own)};")
             at = f"({math.prod(p.shape)} + place_{i})"
             w.add(f"let log_{i} = flat[{at} / {LANES}][{at} % {LANES}];")
-        # of a row beyond the last nothing may be left, of one that saw nothing all is 0 already
+        # rows beyond the last must give 0; rows without allowed keys are 0 already
         base = f"select(log_{i}, 0.0, log_{i} == lowest())"
         if p.rows % w.blocks.rows:
             base = f"select(-lowest(), {base}, row_{i} < {p.rows})"

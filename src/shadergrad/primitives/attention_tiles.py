@@ -180,7 +180,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Load:
-    """A tile on its way from an operand's rows first, first + 1, ... to workgroup memory.
+    """A tile that is loaded from the rows first, first + 1, ... of an operand into workgroup memory.
 
     count: its rows; limit: the first row that does not exist. depth: the offset along d of a transposed tile, which is stored with d
     outermost; None for a plain one. to: its offset in workgroup memory. slot: the register of its first vec4.

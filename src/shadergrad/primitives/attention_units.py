@@ -141,7 +141,7 @@ def gradient(p: Problem, layouts: Sequence[Layout], places: Sequence[Layout], ch
         *Backward(p, named, choice, tiles, by_keys=True).written(places),
     ]
     body += ["} else {", f"let bh = (wg - {of_keys}) % {heads};"]
-    last = of_queries // heads - 1  # with a causal mask the last queries take longest, so they begin
+    last = of_queries // heads - 1  # with a causal mask the last queries take longest, so they start first
     body += [f"let own0 = ({last} - (wg - {of_keys}) / {heads}) * {choice.own};"]
     body += [*Backward(p, named, choice, tiles, by_keys=False).written(places), "}"]
     numbers = "".join(f"var<workgroup> {name}: array<f32, {choice.own}>;\n" for name in ("own_logs", "own_sums"))

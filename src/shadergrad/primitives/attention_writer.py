@@ -57,7 +57,7 @@ class Writer:
     def add(self, text: str) -> None:
         self.lines += text.strip("\n").split("\n")
 
-    # -- where a thread is
+    # -- the position of a thread
 
     def places(self, *tiles: Tile) -> None:
         """x and y of this thread in each division of a block. 32 neighbours are 8 by 4, which read few different elements;
@@ -114,7 +114,7 @@ class Writer:
                     self.add(f"{c} = fma(vec4<f32>(a_{u}_{i // LANES}[{i % LANES}]), b_{u}_{q}, {c});")
         self.add("}\n}")
 
-    # -- operands on their way to workgroup memory
+    # -- loads of operands into workgroup memory
 
     def turned(self, source: str, first: str, slot: int = 0) -> Load:
         """A step of an operand of a product over d, which begins at d0."""
@@ -327,7 +327,7 @@ class Writer:
                 at = f"{b.weights} + {self.row(tile, i)} * {b.stride(b.columns)} + {self.column_quad(tile, q)}"
                 self.add(f"put({at}, {name}_{i}_{q});")
 
-    # -- around it
+    # -- the head and the result
 
     def head(self) -> None:
         """The offset of this workgroup's head, number bh, in each array."""
@@ -377,7 +377,7 @@ class Writer:
     def functions(self) -> tuple[str, ...]:
         return ("sg_threefry",) if self.p.dropped else ()
 
-    # -- workgroup memory: of vec4s, or, where a browser may write the whole vector for one component, of single numbers
+    # -- workgroup memory: vec4s, or scalars if a browser may write a whole vector for one component
 
     def part(self, at: str, component: str, value: str) -> str:
         """The statement that writes one component of a vec4 in workgroup memory."""

@@ -58,7 +58,7 @@ class BatchNorm(Primitive):
         return tuple(gradients)
 
 
-BatchNorm.kind = "alias"  # said here and not in the class, so that it is no record of the registry: no plan holds one
+BatchNorm.kind = "alias"  # set here, so that it has no record in the registry: no plan contains one
 
 
 def moments(x: Node, axes: Sequence[int]) -> tuple[Node, Node]:

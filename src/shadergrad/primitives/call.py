@@ -60,7 +60,7 @@ class Call(Primitive):
 
     kind: ClassVar[str] = ""
     arguments: ClassVar[tuple[str, ...]] = ()
-    # whether its body is well beside those of others in one kernel: it has no preamble, and does not return
+    # whether its body may be part of a kernel with others: it has no preamble, and does not return
     may_share: ClassVar[bool] = False
 
     @property

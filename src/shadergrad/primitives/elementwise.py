@@ -39,11 +39,11 @@ class Elementwise(Primitive):
     arity: ClassVar[int] = 1
     value: ClassVar[Callable[..., Any]]
     wgsl: ClassVar[str | Callable[[DType], str]] = ""
-    wgsl_bool: ClassVar[str] = ""  # where booleans are written differently
+    wgsl_bool: ClassVar[str] = ""  # the expression for booleans, if it differs
     gradient: ClassVar[Callable[..., Cotangents] | None] = None
     categories: ClassVar[tuple[int, ...]] = (1, 2)
     of_complex: ClassVar[bool] = (
-        False  # whether complex numbers are taken too; gradients are those of analytic functions
+        False  # whether complex operands are allowed; gradients are those of analytic functions
     )
     domain: ClassVar[tuple[float, float]] = (-3.0, 3.0)
     gives: ClassVar[DType | None] = None
@@ -70,7 +70,7 @@ class Elementwise(Primitive):
         return type(self).value(*args)
 
     def writer(self) -> Callable[..., Any]:
-        """A function that writes the value for arrays into another, `out`, which may be one of them."""
+        """A function that writes the value into the array `out`, which may be one of the operands."""
         value = getattr(type(self), "value", None)  # casts have none
         return value if isinstance(value, np.ufunc) else self._write
 
@@ -126,7 +126,7 @@ def record(
     }
     return type(
         name, (Elementwise,), members
-    )  # no dataclass of its own: it has no fields, and would take a millisecond to make
+    )  # not a dataclass: the class has no fields, and a dataclass takes a millisecond to create
 
 
 ANY, NUMBERS, INTEGERS, FLOATS, DISCRETE = (0, 1, 2), (1, 2), (1,), (2,), (0, 1)
@@ -269,7 +269,7 @@ def _log1p(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < 0.5, near, np.log1p(x))
 
 
-Exp2 = record(  # by way of exp, whose operand would be rounded
+Exp2 = record(  # not by exp, whose operand would be rounded
     "Exp2", "2 ** x.", np.exp2, "sg_exp2({a})", lambda x, y: y * math.log(2.0), categories=FLOATS, cost=4, public=True,
     example=("[0.0, 1.0, 3.0]", "[1., 2., 8.]"),
 )
@@ -283,7 +283,7 @@ Log = record(
     categories=FLOATS, of_complex=True, cost=4, domain=(0.1, 5.0), public=True,
     example=("[1.0, 10.0]", "[0.    , 2.3026]"),
 )
-Log2 = record(  # by way of log, powers of 2 would have no whole logarithm
+Log2 = record(  # not by log: the logarithms of powers of 2 would not be whole numbers
     "Log2", "The logarithm to base 2; -inf at 0, NaN below.", np.log2, "sg_log2({a})", lambda x, y: (1.0 / math.log(2.0)) / x,
     categories=FLOATS, of_complex=True, cost=4, domain=(0.1, 5.0), public=True,
     example=("[1.0, 2.0, 8.0]", "[0., 1., 3.]"),
@@ -382,7 +382,7 @@ Atan2 = record(
     "sg_atan2({a}, {b})", gradient=_angle_gradient, arity=2, categories=FLOATS, cost=16,
 )
 
-# -- comparison and logic: bools or integers come out, and no gradient goes back
+# -- comparison and logic: results are bools or integers, without a gradient
 
 
 def comparison(
@@ -402,7 +402,7 @@ NotEqual = comparison(
     "NotEqual", "a != b; NaN differs from everything.", np.not_equal, floating("sg_not_equal({a}, {b})", "{a} != {b}"),
     of_complex=True,
 )
-# questions of their own, for shaders may take x != x as false and x - x as 0
+# own operations, because shaders may simplify x != x to false and x - x to 0
 IsNan = record("IsNan", "Whether x is NaN.", np.isnan, "sg_is_nan({a})", categories=FLOATS, of_complex=True, gives=bool_)
 SignBit = record(
     "SignBit", "Whether the sign is minus, -0.0 and NaN included.", np.signbit, "sg_sign_bit({a})",
@@ -415,7 +415,7 @@ IsFinite = record(
 And = record("And", "a & b.", np.bitwise_and, "{a} & {b}", arity=2, categories=DISCRETE)
 Or = record("Or", "a | b.", np.bitwise_or, "{a} | {b}", arity=2, categories=DISCRETE)
 Xor = record("Xor", "a ^ b.", np.bitwise_xor, "{a} ^ {b}", arity=2, categories=DISCRETE, wgsl_bool="{a} != {b}")
-# WGSL takes a width modulo 32, and refuses a constant one beyond; here, as in NumPy and PyTorch, all bits are shifted out, also by negative widths
+# WGSL takes a width modulo 32, and rejects larger constants. Here, as in NumPy and PyTorch, such widths, and negative ones, shift out all bits.
 ShiftRight = record(
     "ShiftRight", "a >> b; all bits go for b below 0 and beyond the width.", np.right_shift,
     lambda dtype: "select({a} >> ({b} & {utype}(31u)), {utype}(0u), {b} > {utype}(31u))" if dtype is uint32
@@ -432,9 +432,9 @@ Not = record(
 )
 # fmt: on
 
-# -- those whose operands or results differ in dtype
+# -- operations whose operands or results differ in dtype
 
-SELECTED = 4096  # elements from which NumPy's `where`, a jump an element, takes longer than operations on the bits
+SELECTED = 4096  # elements from which on operations on the bits are faster than NumPy's `where`, which branches at each element
 BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 

@@ -19,7 +19,7 @@ BACKWARDS = 1 << 20  # gradients are exchanged in the opposite order
 
 
 class Channel(Protocol):
-    """Transports values between processes. All of them start the same exchanges in the same order, each by its number. casts: whether
+    """Exchanges values between processes. All processes start the same exchanges in the same order, each by its number. casts: whether
     it supports halves.
     """
 
@@ -39,12 +39,13 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def backward(self) -> Channel:
-        """The channel of the gradient: for a sum the same."""
+        """The channel of the gradient; for a sum it is the same channel."""
         raise NotImplementedError
 
     def route(self, node: Node, given: Any, send_all: Callable[[], None]) -> Route | None:
-        """How the devices of all processes add the values of an exchange, where they can. given: the storage of this one's. send_all: what is
-        called before the processes talk about it, which they do once: what was begun before must be sent, in the order that all keep."""
+        """The route on which the devices of all processes add the values of an exchange; None if they cannot. given: the storage of this
+        process's value. send_all: called before the processes agree on a route, which they do once. It sends all exchanges that began
+        earlier, in the common order."""
         raise NotImplementedError
 
 
@@ -52,15 +53,15 @@ class Route(Protocol):
     """An exchange whose sum each device computes from the values of all processes."""
 
     def begin(self, given: Any) -> Any:
-        """Begin to show the others a value, by its storage. Gives what the others take."""
+        """Begin to share a value, by its storage, with the other processes. Returns the argument of is_done and finish."""
 
     def is_done(self, turn: Any) -> bool:
-        """Whether the values of all processes can be read. Who begins asks until they can: the others learn so of this process's value.
-        Raises what went wrong there."""
+        """Whether the values of all processes can be read. Call it after `begin` until it is true, because the call also announces this
+        process's value to the others. Raises the errors of other processes."""
         raise NotImplementedError
 
     def finish(self, turn: Any) -> list[Any]:
-        """The storages of all values, in the order of the ranks, to be read at once."""
+        """The storages of all values, in the order of the ranks. Read them immediately."""
         raise NotImplementedError
 
     def end(self) -> None:
@@ -87,7 +88,7 @@ class Exchange(Primitive):
         return (exchanged(g, self.channel.backward(), BACKWARDS - self.number),)
 
 
-Exchange.kind = "exchange"  # said here and not in the class, so that it is no record of the registry: no plan holds one
+Exchange.kind = "exchange"  # set here, so that it has no record in the registry: no plan contains one
 
 
 def exchanged(node: Node, channel: Channel, number: int) -> Node:

@@ -50,7 +50,7 @@ class Gather(Primitive):
     def numpy(self, x, positions):
         check_range(IN_GATHER, positions, x.shape[self.axis])
         others = [s for a, s in enumerate(positions.strides) if a != self.axis]
-        if positions.size and not any(others):  # one list of positions for all: whole slices move
+        if positions.size and not any(others):  # all rows share the positions, so whole slices are copied
             return np.take(
                 x, positions[tuple(slice(None) if a == self.axis else 0 for a in range(x.ndim))], axis=self.axis
             )
@@ -125,8 +125,8 @@ class ScatterAdd(Primitive):
 class ArgSort(Primitive):
     """Positions that sort along an axis, stable, as int32; NaN is the largest.
 
-    On the GPU lowered to ranks: how many elements come before each. A primitive, for the reference would otherwise hold
-    every pair of elements.
+    On a GPU it is lowered to ranks: the number of elements before each. It is a primitive because the reference
+    would otherwise materialize every pair of elements.
     """
 
     kind = "index"

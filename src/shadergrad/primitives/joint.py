@@ -88,7 +88,7 @@ class Result(Primitive):
         return None, Gathered({self.position: g}, node.inputs[1])
 
 
-Result.kind = "alias"  # said here and not in the class, so that it is no record of the registry: no plan holds one
+Result.kind = "alias"  # set here, so that it has no record in the registry: no plan contains one
 
 
 @dataclass(frozen=True, eq=False)

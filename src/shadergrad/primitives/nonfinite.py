@@ -18,7 +18,7 @@ from .call import Call, CallKernel
 
 THREADS = 256
 GROUPS = 512  # workgroups at most
-LOADS = 4  # of a thread before there are more workgroups: one with a barrier takes half a millisecond where software runs it
+LOADS = 4  # loads per thread from which on there are more workgroups; a workgroup with a barrier takes half a millisecond in software
 LANES, HALVES = 4, 2  # components of a vector; halves in a word
 EXPONENT = {
     float32: 0x7F800000,
@@ -29,8 +29,8 @@ EXPONENT = {
 
 @dataclass(frozen=True, eq=False)
 class NonFinite(Call):
-    """For each workgroup 1.0 if an element that it has seen is infinite or NaN, else 0.0: float32 (workgroups,), of `count` arrays of float32,
-    float16 or bfloat16. Which workgroup sees which elements is not told.
+    """For each workgroup, 1.0 if one of the elements that it tests is infinite or NaN, else 0.0: float32 (workgroups,). The inputs are
+    `count` arrays of float32, float16 or bfloat16. The assignment of elements to workgroups is unspecified.
     """
 
     kind = "call"
@@ -53,7 +53,7 @@ class NonFinite(Call):
         vectors = {name for name, x in zip(self.arguments, inputs, strict=True) if _is_vector(x)}
         octets = {name for name, x in zip(self.arguments, inputs, strict=True) if _is_octets(x)}
         dtypes, groups = list(dict.fromkeys(x.dtype for x in inputs)), _groups(inputs)
-        body = ["if (lid == 0u) { atomicStore(&found, 0u); }", "workgroupBarrier();"]  # its memory may hold anything
+        body = ["if (lid == 0u) { atomicStore(&found, 0u); }", "workgroupBarrier();"]  # its memory may hold any bits
         body += [f"var most_{d.name} = vec4<u32>();" for d in dtypes]
         for name, x in zip(self.arguments, inputs, strict=True):
             body += _loop(name, x, name in vectors or name in octets, groups)
@@ -75,8 +75,8 @@ class NonFinite(Call):
 
 
 def _groups(arrays: Sequence[Any]) -> int:
-    """Workgroups that read arrays: a power of two, so that kernels of similar arrays have results of one length, and no single one, because
-    compile/finite_tests.py looks for the maximum of results.
+    """The number of workgroups: a power of two, so that kernels of similar arrays have results of equal length; at least two, because
+    compile/finite_tests.py searches for the maximum of several results.
     """
     longest = max(x.size for x in arrays)
     wanted = -(-longest // (THREADS * LANES * LOADS))
@@ -97,7 +97,7 @@ def _loop(name: str, x: Node, vector: bool, groups: int) -> list[str]:
     count = words // LANES if vector else words
     kind = "vec4<u32>" if vector else "u32"
     bits = f"bitcast<{kind}>({name}[i])"
-    if x.dtype is not float32 and x.size % HALVES:  # behind the last half nothing was written
+    if x.dtype is not float32 and x.size % HALVES:  # the last word has an unused half, which may hold any bits
         bits = f"select({bits}, {bits} & 0xffffu, i == {count - 1})"
     if not vector:
         bits = f"vec4<u32>({bits}, 0u, 0u, 0u)"

@@ -21,7 +21,7 @@ from .sorting import KEYS, THREADS, each, sort_keys
 
 BITS = 8  # of a digit: a thread per digit value
 DIGITS = 1 << BITS
-TEAM = 32  # threads that tell each other through the bits of a word which of them have the same digit
+TEAM = 32  # threads of a team, which share, in the bits of a word, which of them have the same digit
 SLOTS = THREADS // TEAM * DIGITS  # a word per digit value and team
 OWN, OWN_OF_MANY = 8, 16  # elements of a thread; more make for fewer counts and for longer runs of a digit to write
 

@@ -129,7 +129,7 @@ class ReduceProd(Reduce):
 
     def vjp(self, g, node):
         (x,) = node.inputs
-        if nodes.mode.grad:  # to be differentiated again: a zero's place must be seen in the products of the others
+        if nodes.mode.grad:  # for second derivatives, in which the products of the other elements depend on a zero
             return (build.broadcast(g, x.shape) * _products_of_others(x, self.axes),)
         zero = build.equal(x, 0.0)
         safe = build.where(zero, 1.0, x)

@@ -41,7 +41,7 @@ class RunningSum(Call):
         return x.shape, x.dtype
 
     def numpy(self, x):
-        # NumPy adds one by one: of a million float32 numbers the sum would be off by a hundredth
+        # NumPy adds sequentially: a sum of a million float32 numbers would have an error of a hundredth
         exact = np.float64 if x.dtype.kind == "f" else x.dtype
         with np.errstate(over="ignore", invalid="ignore"):
             forward = x[:, ::-1] if self.back else x

@@ -20,9 +20,9 @@ THREADS = 256
 BLOCK = 2048  # elements that one workgroup sorts or merges: with their positions they fill 16 KiB of workgroup memory
 PROBES = THREADS // 2  # positions tested in parallel when searching for an end of a workgroup's part of a merge
 LANES = 4
-LONGEST_LOOP = 32768  # a thread's iterations: software devices stop an invocation after 65,535
+LONGEST_LOOP = 32768  # iterations of a thread; software devices stop an invocation after 65,535
 
-# NaN is the largest, both zeros are one
+# NaN is the largest; both zeros are equal
 KEYS = {
     "f32": """fn sort_key(x: f32) -> u32 {
   let bits = bitcast<u32>(x);

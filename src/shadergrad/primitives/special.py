@@ -20,7 +20,7 @@ special = Late("scipy.special")
 
 
 def _digamma(x: np.ndarray) -> np.ndarray:
-    """SciPy's, with PyTorch's infinities at 0: against the sign of the 0."""
+    """SciPy's digamma, but with PyTorch's infinities at 0, whose sign is opposite to that of the zero."""
     return np.where(x == 0, np.copysign(np.inf, -x), special.psi(x)).astype(x.dtype)
 
 
@@ -53,7 +53,7 @@ def _gammaincc(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _gammainc_gradient(sign: float) -> Any:
-    """Of the lower (1) or the upper (-1): the density for x, and minus the density times the slope for a."""
+    """The gradients of the lower (1) or the upper (-1) function: for x the density, for a minus the density times the slope."""
 
     def gradient(g: Node, a: Node, x: Node, y: Node) -> Cotangents:
         density = elementwise("Exp", (a - 1.0) * elementwise("Log", x) - x - elementwise("Lgamma", a)) * sign

@@ -36,7 +36,7 @@ def row_major(shape: Shape) -> tuple[int, ...]:
 
 
 def strided(node: Node) -> Strided:
-    """The node as a strided view of the earliest node that it is one of; of itself, if of nothing else."""
+    """The node as a strided view of the earliest possible node; of itself, if it is not a strided view."""
     chain: list[Node] = []
     below = resolve(node)
     while isinstance(below.primitive, Reshape | Permute | Slice) and below.storage is None:
@@ -49,7 +49,7 @@ def strided(node: Node) -> Strided:
 
 
 def _through(source: Strided, view: Node) -> Strided:
-    """The strides of one more view; if there are none, it is a base of its own."""
+    """The strides after one more view; if it has none, the view becomes a new base."""
     primitive, shape = view.primitive, view.inputs[0].shape
     views = (*source.views, view)
     if isinstance(primitive, Permute):
@@ -68,7 +68,7 @@ def _through(source: Strided, view: Node) -> Strided:
 
 def reshaped(shape: Shape, strides: Sequence[int], new: Shape) -> tuple[int, ...] | None:
     """The strides of a strided array in another shape; None if no strides give its order."""
-    runs: list[list[int]] = []  # [elements, step] of axes that are one walk through memory
+    runs: list[list[int]] = []  # [elements, step] of groups of axes that have a single stride
     for n, step in zip(shape, strides, strict=True):
         if n == 1:
             continue

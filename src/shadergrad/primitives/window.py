@@ -204,7 +204,7 @@ class Conv(Primitive):
         return self._by_count(moved, w, counts)
 
     def _by_window(self, x: np.ndarray, w: np.ndarray, counts: Shape) -> np.ndarray:
-        """A matrix product for each position within the window: of the weights with that element of all windows. Copies whole rows."""
+        """A matrix product for each position within the window: the weights times that element of all windows. Copies whole rows."""
         groups, batch, channels = x.shape[:3]
         result = np.empty((groups, batch, w.shape[1], *counts), x.dtype)
         weights, outs = w.reshape(groups, 1, w.shape[1], -1), result.reshape(groups, batch, w.shape[1], -1)

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ModuleTypeError
 from ..functional.attention import ways
 from ..multihead_attention import (
-    MultiheadAttention as MultiheadAttention,  # modules that version 0.1 pickled name it here
+    MultiheadAttention as MultiheadAttention,  # modules that version 0.1 pickled refer to it here
 )
 from . import flex_attention as flex_attention
 

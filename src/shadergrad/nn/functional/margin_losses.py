@@ -23,7 +23,7 @@ def multi_margin_loss(
     *,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over classes of max(0, margin - input[target] + input[class])^p, the target's own left out.
+    """The mean over classes of max(0, margin - input[target] + input[class])^p, without the target class's term.
 
     input: (N, C) or (C,), target (N,) or (), integers; p: 1 or 2; weight (C,): of each target. Then `reduction`.
     ShapeError if shapes do not fit, ArgumentError for another p. A class outside [0, C) raises IndexRangeError.
@@ -60,7 +60,7 @@ def multi_margin_loss(
 
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """Over all pairs of a class that is a label and one that is none, the sum of max(0, 1 - input[label] + input[other]),
+    """The sum of max(0, 1 - input[label] + input[other]) over all pairs of a label and another class,
     divided by the number of classes, then `reduction`.
 
     input: (N, C) or (C,); target, of the same shape, integers: the labels, as far as the first -1. ShapeError if shapes
