@@ -54,7 +54,7 @@ class Dropout1d(_Dropout, function=F.dropout1d):
 class Dropout2d(_Dropout, function=F.dropout2d):
     """Dropout of whole channels of (N, C, H, W) (Tompson et al., 2015); else as Dropout.
 
-    Other inputs are taken with a warning as (N, C, *), as by PyTorch. Raises ShapeError for fewer than two axes.
+    Other inputs are treated as (N, C, *), with a warning, as in PyTorch. Raises ShapeError for fewer than two axes.
 
     >>> nn.Dropout2d(0.5)(sg.ones(3, 1, 1, 2)).reshape(3, 2)
     tensor([[2., 2.],

@@ -124,8 +124,8 @@ class TransformerEncoderLayer(_Layer):
     ) -> Tensor:
         """src to a result of its shape.
 
-        is_causal promises that src_mask is the causal one, or takes its place where there is no src_key_padding_mask
-        either.
+        is_causal states that src_mask is the causal mask. Without src_mask and src_key_padding_mask, it replaces the
+        mask.
         """
 
         def attend(x: Tensor) -> Tensor:
@@ -187,8 +187,8 @@ class TransformerDecoderLayer(_Layer):
     ) -> Tensor:
         """tgt and memory to a result of the shape of tgt.
 
-        tgt_is_causal and memory_is_causal promise that the mask is the causal one, or take its place where there is no
-        key_padding_mask either.
+        tgt_is_causal and memory_is_causal state that the mask is the causal one. Without a mask and a key_padding_mask,
+        they replace it.
         """
 
         def attend(x: Tensor) -> Tensor:

@@ -36,10 +36,10 @@ class _MaxUnpool(_Applied):
 
 
 class MaxUnpool1d(_MaxUnpool, function=F.max_unpool1d, rank=1):
-    """What MaxPool1d gave, with its indices, back in its places, and zeros elsewhere: (N, C, L') to (N, C, L).
+    """The inverse of MaxPool1d: its results at the positions of its indices, and zeros elsewhere: (N, C, L') to (N, C, L).
 
-    L = (L' - 1) stride - 2 padding + kernel_size, or the one of output_size at the call, less than a stride off. stride
-    is kernel_size by default. Raises ShapeError if indices and input differ, ArgumentError for another output_size;
+    L = (L' - 1) stride - 2 padding + kernel_size, or output_size, an argument of the call, which differs by less than a stride.
+    stride is kernel_size by default. Raises ShapeError if indices and input differ, ArgumentError for another output_size;
     a position beyond the result raises IndexRangeError.
 
     >>> values, places = nn.MaxPool1d(2, return_indices=True)(sg.tensor([[1.0, 5.0, 2.0, 3.0]]))
@@ -153,11 +153,11 @@ def _ratios(what: str, given: float | Sequence[float], rank: int) -> tuple[float
 
 
 class FractionalMaxPool2d(_FractionalMaxPool, function=F.fractional_max_pool2d, rank=2):
-    """The largest of windows that begin at random places, evenly on the whole (Graham, 2014): (N, C, H, W) or (C, H, W).
+    """The maxima of windows of (N, C, H, W) or (C, H, W) with random, approximately even starts (Graham, 2014).
 
-    output_size: of the result; or output_ratio: its part of the input's size. return_indices: gives (values, positions
-    in H W, int32). Raises ArgumentError unless just one of the two is given, and for ratios outside (0, 1); ShapeError
-    at the call where the windows do not fit.
+    output_size: the size of the result; or output_ratio: its ratio to the input's size. return_indices: returns (values,
+    row-major positions in the plane as int32). Raises ArgumentError unless exactly one of the two is given, and for ratios outside
+    (0, 1); ShapeError at the call if the windows do not fit.
 
     >>> nn.FractionalMaxPool2d(2, output_size=3)(sg.rand(1, 1, 5, 5)).shape
     shadergrad.Size([1, 1, 3, 3])

@@ -31,18 +31,18 @@ from .padding import *
 from .pooling import *
 from .unpooling import *
 
-# functions that take `out=`
+# functions with an argument `out`
 _WITH_OUT = frozenset((
     "avg_pool2d", "avg_pool3d", "gelu", "hardshrink", "linear", "logsigmoid", "normalize", "softplus", "softshrink",
 ))  # fmt: skip
 
-# what PyTorch has for floating tensors alone
+# functions that PyTorch has for floating tensors only
 _FLOATING = frozenset((
     "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu", "logsigmoid", "mish", "prelu",
     "rrelu", "selu", "silu", "softplus", "softshrink",
 ))  # fmt: skip
 
-# what takes size_average and reduce in PyTorch, of the losses
+# losses that accept size_average and reduce in PyTorch
 _OLDER_REDUCTION = frozenset((
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy",
     "hinge_embedding_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
@@ -57,10 +57,10 @@ for _name, _function in list(globals().items()):
         )
         if _name in _OLDER_REDUCTION:
             globals()[_name] = _older_reduction(globals()[_name])
-        globals()[_name].__module__ = __name__  # where pickle finds it
+        globals()[_name].__module__ = __name__  # the name under which pickle finds it
 
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]
     _name for _name, _value in globals().items() if isinstance(_value, _FunctionType) and not _name.startswith("_")
 )
 
-globals()["__getattr__"] = _suggesting(__name__)  # unseen by type checkers, which would take any name for one of these
+globals()["__getattr__"] = _suggesting(__name__)  # hidden from type checkers, which would accept any name

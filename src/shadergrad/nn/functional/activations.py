@@ -113,7 +113,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     >>> F.gumbel_softmax(sg.tensor([0.0, 1e9]), hard=True)
     tensor([0., 1.])
     """
-    kind = float32 if logits.dtype.is_half else logits.dtype  # in 16 bits there are too few numbers near 1
+    kind = float32 if logits.dtype.is_half else logits.dtype  # 16-bit dtypes have too few numbers near 1
     u = rand(*logits.shape, dtype=kind, device=logits.device) + 2.0**-24
     soft = ((logits - (-u.log()).log()) / tau).softmax(dim).to(dtype=logits.dtype)
     if not hard:

@@ -23,8 +23,8 @@ class _Ways(threading.local):
 
 
 ways = _Ways()
-SHORTEST = 8  # queries or keys from which on the fused kernels are worth their tiles
-HEADS = (16, 128)  # sizes of heads that they are made for
+SHORTEST = 8  # queries or keys from which on the fused kernels are faster
+HEADS = (16, 128)  # head sizes that they support
 
 
 @overridable
@@ -42,11 +42,11 @@ def scaled_dot_product_attention(
 
     query (..., L, E), key (..., S, E), value (..., S, Ev): (..., L, Ev). attn_mask, broadcast to (..., L, S): bools,
     true where attention is allowed, or floats that are added. is_causal: row i sees columns up to i. scale:
-    1 / sqrt(E) by default. dropout_p: the share of the weights that is dropped, always, so give 0 for inference.
-    enable_gqa: every head of key and value, axis -3, serves several of query. A row that may see nothing gives 0.
-    Heads of 16 to 128 go by blocks, and memory grows with L + S, not L S, forward and backward (Dao, 2023).
+    1 / sqrt(E) by default. dropout_p: the fraction of the weights that is dropped; also in inference, so give 0 there.
+    enable_gqa: every head of key and value, axis -3, serves several of query. A row without allowed keys gives 0.
+    For heads of 16 to 128, blockwise kernels compute it: memory grows with L + S, not L S, forward and backward (Dao, 2023).
 
-    ShapeError for a mask beside is_causal and for heads that do not divide those of query; DTypeError for a mask of
+    ShapeError for a mask together with is_causal, and for heads that do not divide those of query; DTypeError for a mask of
     integers.
 
     >>> query, key = sg.zeros(2, 1), sg.ones(2, 1)
@@ -122,7 +122,7 @@ def fused_attention(
     query's memory layout, with heads joined or apart.
     """
     shape, filling = query.shape, -query.shape[-1] % 4
-    if filling:  # zeros, which change no score
+    if filling:  # padded with zeros, which do not change the scores
         query, key, value = (x.pad((0, filling)) for x in (query, key, value))
     q, k, v = (_four_axes(x) for x in (query, key, value))
     given = [q, k, v]

@@ -28,9 +28,9 @@ def cross_entropy(
     reduction: 'mean', 'sum' or 'none'. input: (N, C), (C,) or (N, C, d1, ...). target: class indices, integers, shape
     of input without C; or probabilities of the classes, floating, shape of input. weight (C,): of each class; the mean
     is divided by the weights of the targets. Positions where the target is ignore_index do not count. label_smoothing:
-    the share of every target that is spread evenly over the classes (Szegedy et al., 2015).
+    the fraction of each target that is distributed evenly over the classes (Szegedy et al., 2015).
 
-    ShapeError if shapes do not fit, DTypeError for indices that are no integers, ArgumentError for a label_smoothing
+    ShapeError if shapes do not fit, DTypeError for indices that are not integers, ArgumentError for a label_smoothing
     outside [0, 1]. A class outside [0, C) raises IndexRangeError when the loss is read.
 
     >>> F.cross_entropy(sg.tensor([[0.0, 0.0], [0.0, 200.0]]), sg.tensor([0, 0]), reduction="none")

@@ -15,7 +15,7 @@ __all__ = [
     "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
-TINY = 1e-12  # PyTorch's, within the cosine
+TINY = 1e-12  # PyTorch's epsilon in the cosine
 
 
 def cosine_embedding_loss(

@@ -32,8 +32,8 @@ def _convolve(x: Tensor, weight: Tensor, groups: int, conv: Conv) -> Tensor:
 
 
 def _column(bias: Tensor | None, rank: int) -> Tensor | None:
-    """The bias as it is added to channels. Its nodes come before the convolution, so that the weight has its gradient first, as in PyTorch,
-    whose hooks can tell.
+    """The bias, reshaped for the channels. Its nodes are made before the convolution, so that the weight gets its gradient first; hooks in
+    PyTorch observe this order.
     """
     return None if bias is None else bias.reshape(-1, *(1,) * rank)
 
@@ -91,7 +91,7 @@ def conv(
 
 
 def _checked(what: str, weight: Tensor, outputs: Sequence[int], bias: Tensor | None, groups: int, rank: int) -> int:
-    """The number of groups; raises where weight, bias and groups do not fit each other."""
+    """The number of groups. Raises if weight, bias and groups do not fit."""
     groups = whole(what, "groups", groups, 1)
     if weight.ndim != rank + 2:
         raise ShapeError(
@@ -130,7 +130,7 @@ def conv1d(
     The result is (batch, o, floor((length + 2 padding - dilation (k - 1) - 1) / stride) + 1). The batch may be left
     out.
     padding: zeros on both sides, or 'valid' for none, or 'same' for as many windows as elements, with stride 1.
-    groups: input and output channels in so many groups that do not see each other.
+    groups: the number of groups of channels; outputs of a group depend on inputs of the same group only.
     ShapeError if shapes do not fit, ArgumentError for numbers out of range or another word, ArgumentTypeError for
     anything but a whole number.
 
@@ -247,7 +247,7 @@ def conv_transpose1d(
 
     input (batch, c, length), weight (c, o / groups, k), bias (o,): (batch, o, (length - 1) stride - 2 padding +
     dilation (k - 1) + output_padding + 1).
-    output_padding: so many more elements at the end, fewer than stride or dilation. The batch may be left out.
+    output_padding: additional elements at the end, fewer than stride or dilation. The batch may be left out.
     ShapeError if shapes do not fit, ArgumentError for numbers out of range.
 
     >>> F.conv_transpose1d(sg.tensor([[1.0, 2.0]]), sg.tensor([[[1.0, 1.0, 1.0]]]), stride=2)
@@ -305,7 +305,7 @@ def conv_transpose3d(
 def unfold(input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1) -> Tensor:
     """Windows as columns (im2col): (batch, c, h, w) or (c, h, w) to (batch, c * kh * kw, windows) or without batch.
 
-    A view: nothing is copied until somebody needs the elements. ShapeError if no window fits, ArgumentError for
+    A view: nothing is copied until an operation needs the elements. ShapeError if no window fits, ArgumentError for
     numbers out of range.
 
     >>> F.unfold(sg.arange(6.0).reshape(1, 2, 3), (2, 2))
@@ -336,7 +336,7 @@ def _columns(what: str, kernel_size: Ints, dilation: Ints, padding: Ints, stride
 def _counts(
     size: Sequence[int], kernel: Sequence[int], steps: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, ...]:
-    """How many windows fit along each axis."""
+    """The number of windows along each axis."""
     lengths = [n + 2 * p for n, p in zip(size, pads, strict=True)]
     return tuple(map(window_count, lengths, kernel, steps, dilations))
 

@@ -31,8 +31,8 @@ def ctc_loss(
 
     log_probs: (T, N, C) or (T, C), from log_softmax. targets: (N, S), or all concatenated; integers, none of them
     `blank`. The lengths, (N,), are read. reduction: 'none' (N), 'sum', or 'mean', of the losses divided by the lengths of the
-    targets. zero_infinity: targets that do not fit their input cost nothing, and have no gradient.
-    The gradient includes that of the softmax, as PyTorch's: it is right if log_probs come from log_softmax. T steps are recorded,
+    targets. zero_infinity: targets that do not fit their input have a loss and a gradient of 0.
+    As in PyTorch, the gradient includes that of the softmax, so it is correct only if log_probs come from log_softmax. The tape has T steps,
     one after the other. ShapeError if shapes and lengths do not fit, DTypeError for targets that are not integers.
 
     >>> F.ctc_loss(sg.zeros(2, 1, 2).log_softmax(2), sg.tensor([[1]]), [2], [1], reduction="none")
@@ -93,7 +93,7 @@ def _labels(targets: Tensor, lengths: list[int], batch: int, batched: bool) -> T
 
 
 def _log_sum(*terms: Any) -> Any:
-    """log of the sum of exponentials, -inf with no gradient where all are."""
+    """The log of the sum of exponentials; -inf without a gradient if all terms are -inf."""
     top = terms[0].detach()
     for t in terms[1:]:
         top = top.maximum(t.detach())

@@ -22,7 +22,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along the axis `dim`, which the result is without.
+    """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along the axis `dim`, which the result lacks.
 
     ShapeError if the inputs do not broadcast to each other.
 
@@ -34,7 +34,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     except ValueError:
         raise ShapeError(f"[cosine_similarity] {list(x1.shape)} and {list(x2.shape)} do not broadcast.") from None
     x1, x2 = x1.expand(shape), x2.expand(shape)
-    wider = x1 if x1.dtype.category > x2.dtype.category else x2  # one of floats makes the result floating
+    wider = x1 if x1.dtype.category > x2.dtype.category else x2  # a floating operand makes the result floating
     check_floats("cosine_similarity", wider)
     first = x1 / vector_norm(x1, 2.0, dim, keepdim=True).clamp(min=eps)
     second = x2 / vector_norm(x2, 2.0, dim, keepdim=True).clamp(min=eps)

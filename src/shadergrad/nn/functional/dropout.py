@@ -18,7 +18,7 @@ from .device_overrides import overridable
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
-SELU_FLOOR = -1.7580993408473766  # what selu tends to below
+SELU_FLOOR = -1.7580993408473766  # the limit of selu at -infinity
 
 
 def check_probability(what: str, p: float) -> None:
@@ -35,7 +35,7 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
 
 
 def _dropped(what: str, input: Tensor, shape: Sequence[int], p: float, training: bool, inplace: bool) -> Tensor:
-    """Zero where a mask of `shape` says so, the rest scaled by 1 / (1 - p)."""
+    """Zero where a random mask of `shape` is false; the other elements are scaled by 1 / (1 - p)."""
     check_probability(what, p)
     if not training or p == 0.0:
         return input
@@ -84,8 +84,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (N, C, H, W) (Tompson et al., 2014). Arguments: as for dropout.
 
-    Other inputs are taken with a warning as (N, C, *), as by PyTorch: of (N, C) each element by itself, and (N, C, L) is no
-    single picture. ShapeError for fewer than two axes.
+    Other inputs are treated as (N, C, *), with a warning, as in PyTorch: each element of (N, C) is dropped separately, and (N, C, L) is
+    not a single image. ShapeError for fewer than two axes.
 
     >>> F.dropout2d(sg.ones(4, 1, 1, 2), p=0.5).flatten()
     tensor([2., 2., 0., 0., 0., 0., 0., 0.])
@@ -114,7 +114,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout to the floor of selu, then scaled so that mean 0 and variance 1 stay (Klambauer et al., 2017).
+    """Dropout to the lower limit of selu, then scaled so that mean 0 and variance 1 stay (Klambauer et al., 2017).
 
     Without training, which is the default here, the input. Arguments: as for dropout.
 

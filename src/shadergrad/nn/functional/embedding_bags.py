@@ -103,7 +103,7 @@ def checked_offsets(offsets: Tensor, count: int) -> Tensor:
 
 
 def _positions(name: str, given: Tensor, beside: Tensor | None) -> Tensor:
-    """Positions or offsets as integers of 32 bits or more. Smaller ones are taken beside such, to which PyTorch promotes them."""
+    """Positions or offsets as integers of at least 32 bits. Smaller ones are promoted if the other tensor has such integers, as in PyTorch."""
     if given.dtype.is_position:
         return given
     is_promoted = beside is not None and beside.dtype.is_position and given.dtype.name in ("int8", "int16", "uint8")

@@ -97,7 +97,7 @@ def grid_sample(
 
 
 def _with_zero_gradient(found: Tensor, points: Tensor) -> Tensor:
-    """The same value, which points have a gradient of 0 from: moving one a little changes nothing."""
+    """The same value, with a gradient of 0 for the points, because a small move of a point does not change it."""
     inputs = [t for t in (found, points) if t.requires_grad]
 
     def backward(grads: Any) -> list[Any]:
@@ -107,7 +107,7 @@ def _with_zero_gradient(found: Tensor, points: Tensor) -> Tensor:
 
 
 def _pixels(x: Tensor, n: int, align_corners: bool) -> Tensor:
-    """Coordinates from -1 to 1 as positions of pixels; NaN lies outside."""
+    """Coordinates from -1 to 1 as positions of pixels; NaN becomes a position outside."""
     placed = (x + 1.0) * ((n - 1) / 2.0) if align_corners else ((x + 1.0) * n - 1.0) / 2.0
     return where(placed.isnan(), -100.0, placed)
 
@@ -162,7 +162,7 @@ def _linear(reader: _Reader, places: list[Tensor]) -> Tensor:
 
 
 def _weighted(reader: _Reader, corners: list[list[tuple[Tensor, Tensor]]]) -> Tensor:
-    """The sum over all ways to take a position of each axis, times the product of their weights."""
+    """The weighted sum over all combinations of one position per axis; a weight is the product of the axes' weights."""
     total: Any = None
     ways: list[tuple[list[Tensor], Any]] = [([], None)]
     for options in corners:
@@ -190,7 +190,7 @@ def cubic_weights(t: Any, slope: float = CUBIC) -> list[Any]:
 
 
 def _cubic(reader: _Reader, places: list[Tensor]) -> Tensor:
-    """The 16 pixels around; each position is moved into the image by itself."""
+    """The weighted 16 pixels around; each position is moved into the image separately."""
     corners = []
     for x, n in zip(places, reader.sizes, strict=True):
         low = x.detach().floor()

@@ -36,8 +36,8 @@ def interpolate(
 
     size, or scale_factor: a number for all axes or one for each. mode: 'nearest', 'nearest-exact' (of the centres),
     'area' (means); 'linear', 'bilinear', 'trilinear' for 1, 2, 3 axes; 'bicubic' for 2. align_corners, of the last four:
-    the centres of the outer elements stay in place, else their edges do. recompute_scale_factor: the factor is that of the
-    sizes. antialias, of 'bilinear' and 'bicubic': when it gets smaller, all elements between count.
+    the centres of the outer elements stay in place, else their edges do. recompute_scale_factor: the factor is recomputed from
+    the sizes. antialias, of 'bilinear' and 'bicubic': a smaller result is an average over all elements between its samples.
     ShapeError for another number of axes; ArgumentError unless just one of size and scale_factor is given, and for
     modes that do not fit; DTypeError for integers but with 'nearest' and 'nearest-exact'.
 
@@ -89,7 +89,7 @@ def _check_mode(input: Tensor, mode: str, rank: int, align_corners: bool | None,
 def _targets(
     sizes: Sequence[int], size: Ints | None, scale_factor: float | Sequence[float] | None
 ) -> list[tuple[int, float]]:
-    """The size that each axis gets, and how far apart its samples are in the input."""
+    """The new size of each axis, and the distance of its samples in the input."""
     rank = len(sizes)
     if (size is None) == (scale_factor is None):
         words = "either" if size is None else "only one of"
@@ -150,14 +150,14 @@ def _nearest(x: Tensor, axis: int, n: int, m: int, ratio: float, exact: bool) ->
 
 
 def _positions(n: int, m: int, ratio: float, align_corners: bool) -> np.ndarray:
-    """Where the m elements of the result lie among the n of the input."""
+    """The positions of the m elements of the result among the n of the input."""
     if align_corners:
         return np.arange(m) * ((n - 1) / (m - 1) if m > 1 else 0.0)
     return (np.arange(m) + 0.5) * ratio - 0.5
 
 
 def _between(x: Tensor, axis: int, n: int, m: int, ratio: float, cubic: bool, align_corners: bool) -> Tensor:
-    """A weighted sum of the two or four neighbours: what is further away, were it infinite, has no say."""
+    """A weighted sum of the two or four neighbours, so that an infinity elsewhere does not change it."""
     position = _positions(n, m, ratio, align_corners)
     if not cubic:
         position = np.maximum(position, 0.0)

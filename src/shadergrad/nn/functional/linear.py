@@ -41,7 +41,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"[linear] cannot contract: input is {tuple(input.shape)}, weight is {tuple(weight.shape)} (n_out, n_in). "
             f"Hint: Linear({weight.shape[-1]}, {weight.shape[0]}) takes {weight.shape[-1]} features, the input has {input.shape[-1] if input.ndim else 'none'}."
         )
-    result = wrap(product_of(x, build.transpose(w)))  # and no transposed tensor: making one costs more than the rest
+    result = wrap(product_of(x, build.transpose(w)))  # a transposed tensor would be slow to create
     return result if bias is None else result + bias
 
 
@@ -81,8 +81,8 @@ def embedding(
 ) -> Tensor:
     """Rows of weight (n, d) at the positions `input` (...), integers: (..., d).
 
-    padding_idx: this row gets no gradient. max_norm: rows that are looked up and longer are shortened, in place.
-    scale_grad_by_freq: gradients are divided by how often a row is looked up. The gradient is dense: sparse is ignored.
+    padding_idx: this row gets no gradient. max_norm: looked-up rows with a larger norm are scaled down, in place.
+    scale_grad_by_freq: gradients are divided by the number of look-ups of a row. The gradient is dense: sparse is ignored.
 
     DTypeError for positions that are no integers, IndexRangeError for a padding_idx that is no row.
     A position outside [0, n) raises IndexRangeError: at once on cpu, at the next read on webgpu.
@@ -182,7 +182,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """(N, C, ...) with the channels of `groups` equal groups taken in turns (Zhang et al., 2017).
+    """(N, C, ...) with the channels of `groups` equal groups interleaved (Zhang et al., 2017).
 
     ShapeError if groups do not divide the channels.
 

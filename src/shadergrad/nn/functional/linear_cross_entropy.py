@@ -26,15 +26,15 @@ POLICIES = ("auto", "accurate", "balanced", "compact")
 
 @dataclass(frozen=True, slots=True)
 class LinearCrossEntropyOptions:
-    """How linear_cross_entropy goes through the rows of a batch: without options all at once, with them in chunks.
+    """The chunks in which linear_cross_entropy processes the rows of a batch. Without options it processes all rows at once.
 
-    batch_chunk_size: rows of a chunk. chunking_method: 'aspect_ratio' takes as many that a chunk's logits are about as large
-    as the whole input, a power of two; 'aspect_ratio:n' an n-th of them; 'auto', the default, is 'aspect_ratio:2', or
-    batch_chunk_size where that is given; None takes batch_chunk_size, or all rows. Where both are given they must agree.
+    batch_chunk_size: rows of a chunk. chunking_method: 'aspect_ratio' chooses a power of two with which a chunk's logits are about as
+    large as the whole input; 'aspect_ratio:n' is an n-th of that; 'auto', the default, is 'aspect_ratio:2', or batch_chunk_size if it is
+    given; None is batch_chunk_size, or all rows. If both are given, they must agree.
 
-    What PyTorch's kernels need and nothing here does is taken and changes nothing: allow_retain_graph, for a backward pass uses
-    nothing up but what any other does, and second derivatives are there too; acc_policy, for sums are made in the dtype
-    of the input, as with float32 there. acc_dtype must be that dtype, or None.
+    Two options of PyTorch's kernels are accepted without effect. allow_retain_graph: a backward pass may always be repeated with
+    retain_graph, and has second derivatives. acc_policy: sums are computed in the dtype of the input. acc_dtype must be that dtype, or
+    None.
     Raises ArgumentError for another policy, method or dtype, and for a size below 1.
 
     >>> nn.LinearCrossEntropyOptions(batch_chunk_size=256).chunking_method

@@ -42,8 +42,8 @@ def check_weight(weight: Tensor, input: Tensor) -> None:
 
 
 def check_floats(what: str, *tensors: Tensor) -> None:
-    """Raises DTypeError of integers and bools, of which a loss would be one, and have no gradient; and of complex numbers, whose square
-    is no distance."""
+    """Raises DTypeError for integers and bools, whose loss would have no gradient, and for complex numbers, whose square is not a
+    distance."""
     for x in tensors:
         if x.dtype.category != 2:
             hint = "torch.view_as_real" if x.dtype.is_complex else ".float()"
@@ -59,7 +59,7 @@ def check_same(what: str, input: Tensor, target: Tensor) -> None:
 
 
 def chosen_reduction(size_average: bool | None, reduce: bool | None, reduction: str, stacklevel: int = 3) -> str:
-    """The reduction, which size_average and reduce, of before PyTorch 0.4.1, override with a warning, as there."""
+    """The reduction. size_average and reduce, the arguments before PyTorch 0.4.1, override it with a warning, as in PyTorch."""
     if size_average is None and reduce is None:
         return reduction
     chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
@@ -71,7 +71,7 @@ def chosen_reduction(size_average: bool | None, reduce: bool | None, reduction: 
 
 
 def older_reduction(function: F) -> F:
-    """The function, which takes size_average and reduce, too."""
+    """The function, which also accepts size_average and reduce."""
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:

@@ -43,8 +43,8 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """softmax(q k^T / sqrt(d)) v for num_heads parts, with linear maps before and after (Vaswani et al., 2017).
 
-    Arguments and results as nn.MultiheadAttention's, which see; query (L, N, E), key and value (S, N, E), or without N.
-    static_k, static_v (N num_heads, S, d): in place of what key and value give. ShapeError if sizes do not fit,
+    Arguments and results as in nn.MultiheadAttention; query (L, N, E), key and value (S, N, E), or without N.
+    static_k, static_v (N num_heads, S, d): replace the projected key and value. ShapeError if sizes do not fit,
     DTypeError for masks of integers.
 
     >>> x, w = sg.ones(2, 1, 2), sg.eye(2)
@@ -120,7 +120,7 @@ def _masks(attention: Tensor | None, padding: Tensor | None, batch: int, heads: 
 
 
 def _added(mask: Tensor, q: Tensor) -> Tensor:
-    """A mask as numbers: -inf where a bool says that attention is not allowed."""
+    """A mask as numbers: -inf where a bool forbids attention."""
     if mask.dtype is bool_:
         return where(mask, -math.inf, zeros(1, dtype=q.dtype, device=q.device))
     if not mask.is_floating_point():
@@ -129,5 +129,5 @@ def _added(mask: Tensor, q: Tensor) -> Tensor:
 
 
 def _widened(mask: Any) -> Any:
-    """A mask for one key more, which is allowed."""
+    """The mask with one further key, to which attention is allowed."""
     return None if mask is None else mask.pad((0, 1))

@@ -32,8 +32,8 @@ def _normalized(x: Tensor, axes: Sequence[int], eps: float) -> tuple[Tensor, Ten
 
 
 def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
-    """x * weight + bias, both of `shape`. The nodes of the bias come first, so that the weight has its gradient first, as in PyTorch, whose
-    hooks can tell.
+    """x * weight + bias, both of `shape`. The nodes of the bias are made first, so that the weight gets its gradient first; hooks in PyTorch
+    observe this order.
     """
     shift = None if bias is None else bias.reshape(*shape).expand(x.shape)
     if weight is not None:
@@ -109,8 +109,8 @@ def batch_norm(
 
         (x - mean) / sqrt(var + eps) * weight + bias        all of these (C,)
 
-    training: mean and variance of this input, which also move the running ones, in place, to (1 - momentum) running +
-    momentum new (of the variance, the unbiased one). Else the running ones are used.
+    training: uses mean and variance of this input, and updates the running ones in place: (1 - momentum) running +
+    momentum new, with the unbiased variance. Otherwise the running ones are used.
     ShapeError if the number of channels differs; ArgumentError for a single value a channel in training, no running
     statistics outside it, or an eps below 0 (in training, at 0).
 

@@ -27,7 +27,7 @@ def check_dtype(what: str, x: Tensor, integers: tuple[str, ...] = ()) -> None:
 
 
 def check_elements(what: str, input: Tensor, first: int = 1) -> None:
-    """Raise ShapeError if an axis from `first` on is empty: of nothing there is no mean and no largest element."""
+    """Raise ShapeError if an axis from `first` on is empty, because empty windows have no mean and no maximum."""
     if 0 in input.shape[first:]:
         raise ShapeError(
             f"{what}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}. "
@@ -36,14 +36,14 @@ def check_elements(what: str, input: Tensor, first: int = 1) -> None:
 
 
 def for_each_axis(what: str, name: str, value: Any, rank: int, least: int = 0) -> tuple[int, ...]:
-    """A whole number for every axis, of one for all or of a list of just as many as there are axes."""
+    """An int for each axis, from one for all axes or from a list with one per axis."""
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) != rank:
         raise ArgumentError(f"{what}: {name} must either be a single int or a tuple of {rank}, but got {name}={value}.")
     return per_axis(what, name, value, rank, least)
 
 
 def adaptive_sizes(what: str, input: Tensor, output_size: Sizes, rank: int) -> tuple[int, ...]:
-    """The size of an adaptive pool's result along each axis; of several, None keeps that of the input."""
+    """The size of an adaptive pool's result along each axis; in a list, None keeps the size of the input."""
     if input.ndim not in (rank + 1, rank + 2):
         raise ShapeError(f"[{what}] Expected {rank + 1}D or {rank + 2}D tensor, but got {list(input.shape)}")
     wanted: Any = output_size
@@ -57,7 +57,7 @@ def adaptive_sizes(what: str, input: Tensor, output_size: Sizes, rank: int) -> t
 
 
 def check_indices(what: str, indices: Tensor) -> None:
-    """Raise DTypeError unless positions are int64, or int32, which is what pools give."""
+    """Raise DTypeError unless positions are int64, or int32, the dtype of pooling's indices."""
     if indices.dtype not in (int32, int64):
         raise DTypeError(
             f"{what}(): elements in indices should be type int64 or int32 but got: {indices.dtype.name}. Hint: .long() them."
@@ -65,7 +65,7 @@ def check_indices(what: str, indices: Tensor) -> None:
 
 
 def check_samples(what: str, samples: Tensor, x: Tensor, rank: int) -> None:
-    """Raise unless draws are of the dtype of x (batch, channels, ...) and of shape (batch or more, channels, rank)."""
+    """Raise unless draws have the dtype of x (batch, channels, ...) and the shape (at least batch, channels, rank)."""
     if samples.dtype is not x.dtype:
         raise DTypeError(
             f"{what}(): Expect _random_samples to have the same dtype as input, {x.dtype.name}, but got {samples.dtype.name}."

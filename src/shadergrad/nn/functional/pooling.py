@@ -136,12 +136,12 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ):
-    """The largest of every window of (batch, c, length) or (c, length).
+    """The maximum of each window of (batch, c, length) or (c, length).
 
     There are floor((length + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1 windows; stride: kernel_size by
-    default. padding: places that never win, at most half of kernel_size. ceil_mode: a last window may reach beyond the
+    default. padding: elements that are never the maximum, at most half of kernel_size. ceil_mode: a last window may reach beyond the
     end.
-    return_indices: also where each was found, int32 (PyTorch: int64). The gradient goes to the first of equals.
+    return_indices: also returns the positions, int32 (PyTorch: int64). Of equal maxima, the first gets the gradient.
     ShapeError if no window fits or an axis but the batch is empty, ArgumentError for numbers out of range, DTypeError for
     bools, complex numbers and uint32; for all integers, unless return_indices.
 
@@ -160,10 +160,10 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ):
-    """The largest of every window of (batch, c, height, width) or (c, height, width).
+    """The maximum of each window of (batch, c, height, width) or (c, height, width).
 
-    Numbers are for both axes, or one for each; arguments and errors: as for max_pool1d, and integers are taken. return_indices: the
-    places count row by row through the plane.
+    Numbers are for both axes, or one for each; arguments and errors: as for max_pool1d, but integers are allowed. return_indices:
+    row-major positions in the plane.
 
     >>> F.max_pool2d(sg.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 2, return_indices=True)
     (tensor([[[4.]]]), tensor([[[2]]]))
@@ -180,7 +180,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ):
-    """The largest of every window of (batch, c, depth, height, width) or (c, depth, height, width).
+    """The maximum of each window of (batch, c, depth, height, width) or (c, depth, height, width).
 
     Numbers are for all three axes, or one for each; arguments and errors: as for max_pool2d.
 
@@ -229,7 +229,7 @@ def _window_sizes(
     pads: Sequence[int],
     include_pad: bool,
 ) -> np.ndarray:
-    """How many elements each window averages over; padding counts up to the right border only."""
+    """The number of elements that each window averages; padding counts only up to the right border."""
     result = np.ones(())
     for n, c, k, s, p in zip(size, counts, kernel, steps, pads, strict=True):
         start = np.arange(c) * s - p
@@ -249,8 +249,8 @@ def avg_pool1d(
 ) -> Tensor:
     """The mean of every window of (batch, c, length) or (c, length).
 
-    Windows and errors: as for max_pool1d; of integers int32 and int64, whose means are cut to whole numbers. padding: zeros, which
-    count_include_pad=False leaves out of the means.
+    Windows and errors: as for max_pool1d; of integers, int32 and int64 are allowed, whose means are truncated. padding: zeros, which
+    count_include_pad=False excludes from the means.
 
     >>> F.avg_pool1d(sg.tensor([[2.0, 4.0, 6.0, 8.0]]), 2)
     tensor([[3., 7.]])
@@ -300,7 +300,7 @@ def avg_pool3d(
 
 
 def _adaptive_spans(size: int, count: int) -> list[tuple[int, int]]:
-    """Where the `count` windows that cover an axis start and end."""
+    """The starts and ends of `count` windows that cover an axis."""
     return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
 
@@ -336,7 +336,7 @@ def _adaptive_avg_pool(input: Tensor, output_size: Sizes, rank: int) -> Tensor:
 def _adaptive_max_pool(
     input: Tensor, output_size: Sizes, rank: int, return_indices: bool
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest of windows that cover the input evenly; the windows of an axis are made equally long by repetition."""
+    """The maxima of windows that cover the input evenly; elements are repeated so that all windows of an axis have one length."""
     what = f"adaptive_max_pool{rank}d"
     check_dtype(what, input)
     counts = adaptive_sizes(what, input, output_size, rank)
@@ -409,9 +409,9 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest of output_size windows that cover the last axis of (batch, c, length) or (c, length) evenly.
+    """The maxima of output_size windows that cover the last axis of (batch, c, length) or (c, length) evenly.
 
-    Windows and errors: as for adaptive_avg_pool1d. return_indices: also where each was found, int32.
+    Windows and errors: as for adaptive_avg_pool1d. return_indices: also returns the positions, int32.
 
     >>> F.adaptive_max_pool1d(sg.tensor([[1.0, 2.0, 3.0]]), 2)
     tensor([[2., 3.]])
@@ -420,9 +420,9 @@ def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool 
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest of windows that cover the last two axes of (batch, c, height, width) or (c, height, width) evenly.
+    """The maxima of windows that cover the last two axes of (batch, c, height, width) or (c, height, width) evenly.
 
-    output_size: as for adaptive_avg_pool2d. return_indices: also where each was found, int32.
+    output_size: as for adaptive_avg_pool2d. return_indices: also returns the positions, int32.
 
     >>> F.adaptive_max_pool2d(sg.tensor([[[1.0, 3.0], [5.0, 7.0]]]), (1, None))
     tensor([[[5., 7.]]])
@@ -431,9 +431,9 @@ def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool 
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest of windows that cover the last three axes of (batch, c, depth, height, width) evenly.
+    """The maxima of windows that cover the last three axes of (batch, c, depth, height, width) evenly.
 
-    The batch may be left out. output_size: as for adaptive_avg_pool3d. return_indices: also where each was found, int32.
+    The batch may be left out. output_size: as for adaptive_avg_pool3d. return_indices: also returns the positions, int32.
 
     >>> F.adaptive_max_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[7.]]]])

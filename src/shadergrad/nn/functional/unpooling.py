@@ -50,7 +50,7 @@ def _unpool(
     count = math.prod(x.shape[2:])
     flat, values = indices.reshape(batch, channels, count), x.reshape(batch, channels, count)
     result = empty.scatter(2, flat, values.detach())
-    if values.requires_grad:  # windows that overlap found the same element: each gets its whole gradient
+    if values.requires_grad:  # overlapping windows may have the same maximum: each gets the whole gradient
         result = result + empty.scatter_add(2, flat, values - values.detach())
     result = result.reshape(batch, channels, *sizes)
     return result if batched else result.squeeze(0)
@@ -74,11 +74,11 @@ def max_unpool1d(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """What max_pool1d gave, with its indices, back in its places, and zeros elsewhere.
+    """The inverse of max_pool1d: its results at the positions of its indices, and zeros elsewhere.
 
-    input: floats; indices: int64 or int32, else DTypeError. output_size: of the result, where several sizes would have given this
-    one. ShapeError if indices and input differ or an axis but the batch is empty, ArgumentError for a size that is none of
-    them. A position beyond the result raises IndexRangeError.
+    input: floats; indices: int64 or int32, else DTypeError. output_size: the size of the result, if several sizes are possible.
+    ShapeError if the shapes of indices and input differ, or an axis other than the batch is empty. ArgumentError for an impossible
+    size. A position beyond the result raises IndexRangeError.
 
     >>> values, places = F.max_pool1d(sg.tensor([[1.0, 5.0, 2.0, 3.0]]), 2, return_indices=True)
     >>> F.max_unpool1d(values, places, 2)
@@ -95,7 +95,7 @@ def max_unpool2d(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """What max_pool2d gave, with its indices, back in its places. Arguments and errors: as for max_unpool1d.
+    """The inverse of max_pool2d. Arguments and errors: as for max_unpool1d.
 
     >>> values, places = F.max_pool2d(sg.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 2, return_indices=True)
     >>> F.max_unpool2d(values, places, 2)
@@ -113,7 +113,7 @@ def max_unpool3d(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """What max_pool3d gave, with its indices, back in its places. Arguments and errors: as for max_unpool1d.
+    """The inverse of max_pool3d. Arguments and errors: as for max_unpool1d.
 
     >>> values, places = F.max_pool3d(sg.arange(8.0).reshape(1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(values, places, 2).sum()
@@ -181,7 +181,7 @@ def _fractional(
     else:
         counts = for_each_axis(what, "output_size", output_size, rank)
     for n, k, m in zip(x.shape[2:], kernel, counts, strict=True):
-        if m < 0 or m + k - 1 > n - (rank == 3):  # of volumes PyTorch wants an element more
+        if m < 0 or m + k - 1 > n - (rank == 3):  # for volumes, PyTorch requires one more element
             raise ShapeError(f"{what}(): {m} windows of {k} elements do not fit a size of {n}")
     batch, channels = x.shape[:2]
     if samples is not None:
@@ -193,7 +193,7 @@ def _fractional(
     for a, (n, k, m) in enumerate(sizes):
         shape = [1] * (2 * rank)
         shape[a], shape[rank + a] = m, k
-        drawn_first = a if rank == 3 else 1 - a  # PyTorch's draws for images are of columns, then rows
+        drawn_first = a if rank == 3 else 1 - a  # PyTorch draws columns first, then rows, for images
         at = along[n, k, m][:, :, drawn_first].reshape(batch, channels, *shape)
         places = at if places is None else places * n + at
     size = math.prod(kernel)
@@ -226,10 +226,10 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
-    """The largest of windows that begin at random places, evenly on the whole (Graham, 2014), of (batch, c, h, w).
+    """The maxima of windows of (batch, c, h, w) with random, approximately even starts (Graham, 2014).
 
-    output_size, or output_ratio of the input's size; 0 gives an empty axis. return_indices: also where each was found, int32. The
-    draws come from the generator of the input's device. ArgumentError unless just one of the sizes is given, ShapeError if the
+    output_size, or output_ratio of the input's size; 0 gives an empty axis. return_indices: also returns the positions, int32. The
+    draws come from the generator of the input's device. ArgumentError unless exactly one of the sizes is given, ShapeError if the
     windows do not fit or an axis but the batch is empty, DTypeError for integers.
 
     >>> F.fractional_max_pool2d(sg.rand(1, 1, 5, 5), 2, output_size=3).shape

@@ -47,9 +47,9 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients, in place, so that together they have a norm of at most max_norm (Pascanu et al., 2013).
 
-    Gives the norm before, (). The norm is that of all gradients as one vector: 2, 1, any p, or math.inf for the largest
-    entry. It stays on the device, and nothing waits for it. error_if_nonfinite: raise NonFiniteError instead of scaling
-    by inf or NaN; that reads the norm, so it raises CompileError inside a compiled step. foreach: taken, and without
+    Returns the norm before the scaling, (). The norm is that of all gradients as one vector: 2, 1, any p, or math.inf for the
+    largest entry. It stays on the device, and nothing waits for it. error_if_nonfinite: raise NonFiniteError instead of scaling
+    by inf or NaN; that reads the norm, so it raises CompileError inside a compiled step. foreach: no
     effect.
 
     >>> p = nn.Parameter(sg.zeros(2))
@@ -182,10 +182,10 @@ def _norm(tensors: list[Tensor], p: float) -> Tensor:
 
 
 def _part(x: Tensor, p: float) -> Tensor:
-    """What a tensor adds to a p-norm, before the root."""
+    """The term of a tensor in a p-norm, before the root."""
     if math.isinf(p):
         return x.abs().amax() if p > 0 else x.abs().amin()
-    if p == 0.0:  # PyTorch counts the tensors that are not 0
+    if p == 0.0:  # for p = 0, PyTorch counts the tensors that are not 0
         return (x != 0).any().to(dtype=x.dtype)
     if p == 1.0:
         return x.abs().sum()

@@ -51,7 +51,7 @@ class _Orthogonal(Module):
         return found.mT if wide else found
 
     def _turned(self, x: Tensor) -> Tensor:
-        """The exponential, or the Cayley map, of the skew-symmetric matrix below whose diagonal x is."""
+        """The exponential, or the Cayley map, of the skew-symmetric matrix whose part below the diagonal is that of x."""
         n, k = x.shape[-2:]
         x = x.tril()
         if n != k:
@@ -63,14 +63,14 @@ class _Orthogonal(Module):
         return solve(one - skew * 0.5, one + skew * 0.5)[..., :k]
 
     def _reflected(self, x: Tensor) -> Tensor:
-        """A product of reflections, of which the vectors lie below the diagonal of x, and the signs on it."""
+        """A product of reflections, whose vectors are below the diagonal of x, and whose signs are on it."""
         below = x.tril(-1)
         tau = 2.0 / (1.0 + (below * below).sum(-2))
         signs = x.detach().diagonal(dim1=-2, dim2=-1).to(dtype=int32).to(dtype=x.dtype)
         return householder_product(below, tau) * signs.unsqueeze(-2)
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """The original of an orthogonal matrix; of another one, of the nearest by QR."""
+        """The original of an orthogonal matrix; another matrix is first made orthogonal by QR."""
         if tuple(value.shape) != self.shape:
             raise ArgumentError(
                 f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {tuple(value.shape)}."
@@ -110,8 +110,8 @@ def orthogonal(
     """A parameter (..., m, n) whose columns, or rows where there are fewer, stay orthonormal; returns the module.
 
     orthogonal_map: 'matrix_exp', by default of square matrices, 'cayley', or 'householder', by default of others.
-    use_trivialization: the map starts at the present value, which the buffer `base` keeps (Lezcano-Casado, 2019). What is not
-    orthogonal becomes so by QR. Raises ArgumentError for a name that is no tensor of two axes or more, and for another map.
+    use_trivialization: the map starts at the present value, which is stored in the buffer `base` (Lezcano-Casado, 2019). A value
+    that is not orthogonal is made so by QR. Raises ArgumentError for a name that is no tensor of two axes or more, and for another map.
 
     >>> layer = sg.nn.utils.parametrizations.orthogonal(nn.Linear(3, 2).double())
     >>> (layer.weight @ layer.weight.T).detach().allclose(sg.eye(2, dtype=sg.float64))

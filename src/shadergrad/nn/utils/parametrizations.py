@@ -36,9 +36,9 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """A parameter as its length times its direction, g v / |v| (Salimans and Kingma, 2016); returns the module.
+    """Reparametrizes a parameter as length times direction, g v / |v| (Salimans and Kingma, 2016); returns the module.
 
-    dim: a length for each slice along it, one for all where None. The parameters are parametrizations.<name>.original0 and
+    dim: each slice along it has its own length; None: one length for all. The parameters are parametrizations.<name>.original0 and
     original1; files of nn.utils.weight_norm, with <name>_g and <name>_v, load, too.
 
     >>> layer = sg.nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
@@ -105,7 +105,7 @@ def spectral_norm(
 ) -> Module:
     """A parameter divided by its largest singular value (Miyato et al., 2018); returns the module.
 
-    The value is followed by n_power_iterations of a power iteration at each reading in training. dim: the axis of outputs, 1 of
+    In training, each read updates the value by n_power_iterations steps of a power iteration. dim: the axis of outputs, 1 of
     transposed convolutions, else 0.
 
     >>> layer = sg.nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2))

@@ -27,9 +27,9 @@ __all__ = [
 
 
 class ParametrizationList(ModuleList):
-    """The functions of one parameter, in order, and the parameter that they are of: `original`, or `original0`, `original1`, ...
+    """The parametrizations of one parameter, in order, and the tensors to which they apply: `original`, or `original0`, `original1`, ...
 
-    is_tensor: whether it is one, `original`; ntensors: how many there are. unsafe: whether shape and dtype may change.
+    is_tensor: whether there is only `original`; ntensors: the number of tensors. unsafe: whether shape and dtype may change.
 
     >>> class Double(nn.Module):
     ...     def forward(self, x):
@@ -83,7 +83,7 @@ class ParametrizationList(ModuleList):
             self.register_buffer(name, tensor)
 
     def originals(self) -> list[Tensor]:
-        """The tensors that the functions are of."""
+        """The tensors to which the parametrizations apply."""
         return [getattr(self, name) for name in self._names()]
 
     def _names(self) -> list[str]:
@@ -97,9 +97,9 @@ class ParametrizationList(ModuleList):
         return x
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals so that the parametrized tensor is `value`, by the functions' right_inverse.
+        """Set the originals so that the parametrized tensor is `value`, by the parametrizations' right_inverse.
 
-        Raises ModuleError if one has none, ArgumentError if it gives other tensors than the originals are.
+        Raises ModuleError if one has none, ArgumentError if its tensors do not fit the originals.
         """
         given: Any = value
         with no_grad():
@@ -119,7 +119,7 @@ class ParametrizationList(ModuleList):
 
 
 def _inverse(module: Module, value: Any) -> Any:
-    """What a parametrization says that gives `value`; the value itself where it does not say."""
+    """The result of a parametrization's right_inverse for `value`; the value itself if it has none."""
     inverse = getattr(module, "right_inverse", None)
     if inverse is None:
         return value
@@ -146,7 +146,7 @@ def _check_dtype(what: str, wanted: Any, found: Any) -> None:
 
 
 def _check_same(found: Any, shape: Any, dtype: Any) -> None:
-    """Raise ArgumentError if a parametrization gives something else than what it is of."""
+    """Raise ArgumentError if the result of a parametrization is no tensor, or has another shape or dtype."""
     if not isinstance(found, Tensor):
         raise ArgumentError(f"A parametrization must return a tensor. Got {type(found).__name__}.")
     for what, before, after in (("dtype", dtype, found.dtype), ("shape", shape, found.shape)):
@@ -158,16 +158,16 @@ def _check_same(found: Any, shape: Any, dtype: Any) -> None:
 
 
 class _Cache:
-    """The values of parametrized tensors within `cached`, by module, name and whether gradients are recorded. A step that is captured within
-    has none of them: they would be constants of it."""
+    """The values of parametrized tensors within `cached`, by module, name and whether gradients are recorded. A step that is captured
+    within `cached` does not use them, because they would become its constants."""
 
     def __init__(self) -> None:
         self.trace = current.trace
         self.values: dict[tuple[int, str, bool], Any] = {}
 
 
-_caches: list[_Cache] = []  # of the contexts that were entered
-_instead: dict[tuple[int, str], Tensor] = {}  # by id of the module, and name: what func.functional_call puts in place
+_caches: list[_Cache] = []  # those of the contexts that were entered
+_instead: dict[tuple[int, str], Tensor] = {}  # by id of the module, and name: the replacements of func.functional_call
 
 
 def _property(name: str) -> property:
@@ -179,7 +179,7 @@ def _property(name: str) -> property:
             return made_of()
         values, key = _caches[-1].values, (id(made_of), name, mode.grad)
         if key not in values:
-            values[key] = (made_of(), made_of)  # which keeps its id
+            values[key] = (made_of(), made_of)  # keeps the list alive, so that its id stays unique
         return values[key][0]
 
     return property(value_of, lambda module, value: module.parametrizations[name].right_inverse(value))
@@ -201,11 +201,11 @@ def replaced(module: Module, name: str, value: Tensor) -> Iterator[None]:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Make a parameter or buffer of a module the value of a function of what it was; returns the module.
+    """Replace a parameter or buffer of a module by a function of it; returns the module.
 
-    parametrization: a module whose forward takes the tensor; its right_inverse, where it has one, says of what original the
-    present value comes. Further ones are applied to what the earlier give. It takes the module's training mode. Raises ArgumentError
-    for a name that is no tensor, and for another shape or dtype, unless unsafe.
+    parametrization: a module whose forward takes the original tensor. Its right_inverse, if any, computes the original of the
+    present value. Further parametrizations are applied to the result of earlier ones. It gets the module's training mode.
+    Raises ArgumentError for a name that is no tensor, and for another shape or dtype, unless unsafe.
 
     >>> class Double(nn.Module):
     ...     def forward(self, x):

@@ -1,7 +1,8 @@
-"""Pruning: parameters whose smallest, or random, elements are 0, by PyTorch's names.
+"""Pruning: sets the smallest, or random, elements of parameters to 0, with PyTorch's names.
 
 In: a module and a parameter's name. Out: the module, with the parameter `name_orig`, the mask `name_mask` as a buffer, and `name`, their
-product, which a forward pre-hook computes anew. Source: https://docs.pytorch.org/docs/stable/nn.html#utilities (torch.nn.utils.prune).
+product, which a forward pre-hook computes before each call.
+Source: https://docs.pytorch.org/docs/stable/nn.html#utilities (torch.nn.utils.prune).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ __all__ = [
 
 
 class BasePruningMethod(ABC):
-    """Base of pruning methods. A subclass gives `compute_mask(t, default_mask)` and says by PRUNING_TYPE what a second pruning looks at:
-    the 'unstructured' elements that are left, the 'structured' channels that are left, or all, 'global'.
+    """Base of pruning methods. A subclass defines `compute_mask(t, default_mask)`, and in PRUNING_TYPE what a second pruning considers:
+    the remaining elements ('unstructured'), the remaining channels ('structured'), or everything ('global').
     """
 
     PRUNING_TYPE: ClassVar[str] = "global"
@@ -36,7 +37,7 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask, of the shape of t, the scores: 1 where an element stays, 0 where not, and where default_mask is 0."""
+        """The mask, of the shape of the scores t: 1 where an element stays; 0 where it is pruned, and where default_mask is 0."""
 
     def apply_mask(self, module: Module) -> Tensor:
         """The product of the parameter and its mask."""
@@ -80,7 +81,7 @@ class BasePruningMethod(ABC):
         else:
             setattr(module, f"{name}_mask", found)
             del module._forward_pre_hooks[before[0]]
-        setattr(module, name, combined.apply_mask(module))  # until the first call
+        setattr(module, name, combined.apply_mask(module))  # the value until the first call
         module.register_forward_pre_hook(combined)
         return method
 
@@ -125,7 +126,7 @@ class PruningContainer(BasePruningMethod):
         return self._methods[place]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of the latest method among what the earlier ones, of default_mask, left."""
+        """The mask of the latest method, applied to the elements that the earlier ones, with default_mask, left."""
         method, mask = self._methods[-1], default_mask.to(dtype=t.dtype)
         if method.PRUNING_TYPE == "unstructured":
             left: Any = mask == 1

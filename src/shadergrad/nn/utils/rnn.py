@@ -28,7 +28,7 @@ def pad_sequence(
 ) -> Tensor:
     """Sequences (length, *) as one tensor (longest, n, *), or (n, longest, *) with batch_first.
 
-    padding_side: 'right' or 'left', where padding_value is put. Raises ArgumentError for another side, and for none.
+    padding_side: the side of padding_value, 'right' or 'left'. Raises ArgumentError for another side, and without sequences.
 
     >>> sg.nn.utils.rnn.pad_sequence([sg.tensor([1, 2]), sg.tensor([3])], batch_first=True)
     tensor([[1, 2],
@@ -80,8 +80,9 @@ def pack_padded_sequence(
 ) -> PackedSequence:
     """A batch (time, n, *), or (n, time, *) with batch_first, of sequences of these lengths, packed.
 
-    enforce_sorted: they come longest first; else they are sorted, and what recurrent modules give is put back. The lengths are
-    read. Raises ShapeError for lengths out of range or of another number, ArgumentError if they are not sorted.
+    enforce_sorted: whether the sequences must be sorted, the longest first; else they are sorted here, and results of recurrent
+    modules are put back in order. The lengths are read on the host. Raises ShapeError for lengths out of range or of another number,
+    ArgumentError if they are not sorted.
 
     >>> packed = sg.nn.utils.rnn.pack_padded_sequence(sg.tensor([[1, 3], [2, 0]]), [2, 1])
     >>> packed.data, packed.batch_sizes.tolist()
@@ -118,7 +119,7 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(batch (time, n, *), lengths), in the order in which the sequences came. total_length: as many times at least.
+    """(batch (time, n, *), lengths), with the sequences in their original order. total_length: the padded length, at least the longest.
 
     >>> packed = sg.nn.utils.rnn.pack_sequence([sg.tensor([1, 2]), sg.tensor([3])])
     >>> x, lengths = sg.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)

@@ -13,7 +13,7 @@ M = TypeVar("M", bound=Module)
 
 
 def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
-    """module_cls(*args, **kwargs), whose parameters have any values, and for which no random numbers are drawn.
+    """module_cls(*args, **kwargs) with uninitialized parameters. No random numbers are drawn.
 
     Raises ModuleError for a class that is no Module, or takes no `device`.
 

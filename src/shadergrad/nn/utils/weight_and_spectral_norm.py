@@ -61,7 +61,7 @@ class _OldSpectralNorm:
     def read_old(
         self, state: dict[str, Any], prefix: str, metadata: Any, strict: bool, missing: list[str], *_: Any
     ) -> None:
-        """Before PyTorch 1.0 files held the divided weight in the place of v, which is found again: u = W v / |W v|, u W v = sigma."""
+        """Files before PyTorch 1.0 hold the divided weight instead of v. This recomputes v: u = W v / |W v|, u W v = sigma."""
         key = prefix + self.name
         if f"{key}_v" in state or not all(key + part in state for part in ("", "_orig", "_u")):
             return
@@ -75,7 +75,7 @@ class _OldSpectralNorm:
 def _install(module: Module, rule: Any) -> None:
     rule.handles.append(module.register_forward_pre_hook(rule))
     module.__dict__.setdefault("_rules", {})[rule.name, type(rule)] = rule
-    setattr(module, rule.name, rule.compute(module))  # for those who read it before the first call
+    setattr(module, rule.name, rule.compute(module))  # its value before the first call
 
 
 def _uninstall(module: Module, name: str, kind: type, what: str) -> Any:
@@ -91,7 +91,7 @@ def _uninstall(module: Module, name: str, kind: type, what: str) -> Any:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """A parameter as its length times its direction; the parameters are <name>_g and <name>_v. Gives the module.
+    """Reparametrizes a parameter as length times direction; the parameters are <name>_g and <name>_v. Returns the module.
 
     parametrizations.weight_norm is the newer form.
 
@@ -124,7 +124,8 @@ def spectral_norm(
 ) -> Module:
     """A parameter divided by its largest singular value; the parameter is <name>_orig, buffers <name>_u and <name>_v.
 
-    In training each call follows the singular value by n_power_iterations. parametrizations.spectral_norm is the newer form.
+    In training, each call updates the singular value by n_power_iterations steps of a power iteration.
+    parametrizations.spectral_norm is the newer form.
 
     >>> sorted(sg.nn.utils.spectral_norm(nn.Linear(3, 2)).state_dict())
     ['bias', 'weight_orig', 'weight_u', 'weight_v']
@@ -139,7 +140,7 @@ def spectral_norm(
     module.register_buffer(f"{name}_u", rule.unit(randn(rows, **options)))
     module.register_buffer(f"{name}_v", rule.unit(randn(columns, **options)))
     _install(module, rule)
-    setattr(module, name, getattr(module, name).detach())  # of no history: the module can be copied
+    setattr(module, name, getattr(module, name).detach())  # without history, so that the module can be copied
     rule.handles.append(module._register_load_state_dict_pre_hook(rule.read_old))
     return module
 
