@@ -66,31 +66,7 @@ def text_for(panel: Panel, packing: Packing, storing: Storing) -> str:
         "br label %each",
         "each:",
         "%unit = phi i64 [ %begin, %entry ], [ %unit.next, %each.end ]",
-        "%part = urem i64 %unit, %parts",
-        "%column = udiv i64 %unit, %parts",
-        "%number = urem i64 %column, %panels",
-        "%of.panels = udiv i64 %column, %panels",
-        "%image = urem i64 %of.panels, %images",
-        "%group = udiv i64 %of.panels, %images",
-        f"%j = mul i64 %number, {panel.width}",
-        f"%vector = mul i64 %number, {panel.wide}",
-        "%x.by.group = mul i64 %group, %x.group",
-        "%x.by.image = mul i64 %image, %x.image",
-        "%x.at = add i64 %x.by.group, %x.by.image",
-        "%here = getelementptr float, ptr %x, i64 %x.at",
-        "%weights.at = mul i64 %group, %weights.group",
-        "%left = getelementptr float, ptr %weights, i64 %weights.at",
-        "%result.by.group = mul i64 %group, %result.group",
-        "%result.by.image = mul i64 %image, %result.image",
-        "%result.by.part = mul i64 %part, %result.part",
-        "%result.at = add i64 %result.by.group, %result.by.image",
-        "%result.from = add i64 %result.at, %result.by.part",
-        "%there = getelementptr float, ptr %result, i64 %result.from",
-        "%part.after = add i64 %part, 1",
-        "%stretch.total = mul i64 %stretches, %part",
-        "%stretch.totals = mul i64 %stretches, %part.after",
-        "%stretch.first = udiv i64 %stretch.total, %parts",
-        "%stretch.end = udiv i64 %stretch.totals, %parts",
+        *_placed(panel),
         *_columns(panel, packing),
         "br label %stretch",
         "stretch:",
@@ -122,6 +98,37 @@ def text_for(panel: Panel, packing: Packing, storing: Storing) -> str:
         "ret void",
     ]
     return function_of(lines)
+
+
+def _placed(panel: Panel) -> list[str]:
+    """The addresses of a unit: its columns, its matrices of x, weights and result, and its stretches of the contraction."""
+    return [
+        "%part = urem i64 %unit, %parts",
+        "%column = udiv i64 %unit, %parts",
+        "%number = urem i64 %column, %panels",
+        "%of.panels = udiv i64 %column, %panels",
+        "%image = urem i64 %of.panels, %images",
+        "%group = udiv i64 %of.panels, %images",
+        f"%j = mul i64 %number, {panel.width}",
+        f"%vector = mul i64 %number, {panel.wide}",
+        "%x.by.group = mul i64 %group, %x.group",
+        "%x.by.image = mul i64 %image, %x.image",
+        "%x.at = add i64 %x.by.group, %x.by.image",
+        "%here = getelementptr float, ptr %x, i64 %x.at",
+        "%weights.at = mul i64 %group, %weights.group",
+        "%left = getelementptr float, ptr %weights, i64 %weights.at",
+        "%result.by.group = mul i64 %group, %result.group",
+        "%result.by.image = mul i64 %image, %result.image",
+        "%result.by.part = mul i64 %part, %result.part",
+        "%result.at = add i64 %result.by.group, %result.by.image",
+        "%result.from = add i64 %result.at, %result.by.part",
+        "%there = getelementptr float, ptr %result, i64 %result.from",
+        "%part.after = add i64 %part, 1",
+        "%stretch.total = mul i64 %stretches, %part",
+        "%stretch.totals = mul i64 %stretches, %part.after",
+        "%stretch.first = udiv i64 %stretch.total, %parts",
+        "%stretch.end = udiv i64 %stretch.totals, %parts",
+    ]
 
 
 def _columns(panel: Panel, packing: Packing) -> list[str]:
@@ -222,6 +229,31 @@ def _tiles(panel: Panel, label: str, tall: int, before: str, behind: str, storin
             f"{p}.sum{i}.{v} = phi {VECTOR} [ zeroinitializer, %{label} ], [ {p}.next{i}.{v}, %{label}.along ]"
             for i, v in sums
         ),
+        *_multiplied(panel, p, tall),
+        f"{p}.p.next = add i64 {p}.p, 1",
+        f"{p}.p.more = icmp slt i64 {p}.p.next, %length",
+        f"br i1 {p}.p.more, label %{label}.along, label %{label}.store",
+        f"{label}.store:",
+        *_places(panel, p, storing),
+    ]
+    for i in range(tall):
+        lines += [
+            f"{p}.out{i}.at = mul i64 {p}.row{i}, %result.row",
+            f"{p}.out{i} = getelementptr float, ptr %there, i64 {p}.out{i}.at",
+        ]
+        for v in range(panel.wide):
+            lines += _stored(f"{p}.out{i}.{v}", f"{p}.out{i}", f"{p}.next{i}.{v}", p, v, storing)
+    return [
+        *lines,
+        f"{p}.i.next = add i64 {p}.i, {tall}",
+        f"{p}.i.more = icmp slt i64 {p}.i.next, {end}",
+        f"br i1 {p}.i.more, label %{label}, label %{behind}",
+    ]
+
+
+def _multiplied(panel: Panel, p: str, tall: int) -> list[str]:
+    """The multiply-adds of one position of the contraction: `tall` weights times the row of the panel."""
+    lines = [
         f"{p}.term.entry = getelementptr i64, ptr %term.offsets, i64 {p}.p",
         f"{p}.term = load i64, ptr {p}.term.entry",
         f"{p}.b.first = mul i64 {p}.p, {panel.width}",
@@ -242,11 +274,12 @@ def _tiles(panel: Panel, label: str, tall: int, before: str, behind: str, storin
         for v in range(panel.wide):
             operands = f"{VECTOR} {p}.a{i}.all, {VECTOR} {p}.b{v}, {VECTOR} {p}.sum{i}.{v}"
             lines.append(f"{p}.next{i}.{v} = call {VECTOR} @llvm.fma.v{LANES}f32({operands})")
-    lines += [
-        f"{p}.p.next = add i64 {p}.p, 1",
-        f"{p}.p.more = icmp slt i64 {p}.p.next, %length",
-        f"br i1 {p}.p.more, label %{label}.along, label %{label}.store",
-        f"{label}.store:",
+    return lines
+
+
+def _places(panel: Panel, p: str, storing: Storing) -> list[str]:
+    """Load the places of the panel's columns in the result, and the masks of the lanes to store, and of those with earlier sums."""
+    lines = [
         f"{p}.places = getelementptr i32, ptr %places, i64 %j",
     ]
     for v in range(panel.wide):
@@ -265,19 +298,7 @@ def _tiles(panel: Panel, label: str, tall: int, before: str, behind: str, storin
                 f"{p}.bits{v} = load i16, ptr {p}.bits{v}.at",
                 f"{p}.mask{v} = bitcast i16 {p}.bits{v} to {MASK}",
             ]
-    for i in range(tall):
-        lines += [
-            f"{p}.out{i}.at = mul i64 {p}.row{i}, %result.row",
-            f"{p}.out{i} = getelementptr float, ptr %there, i64 {p}.out{i}.at",
-        ]
-        for v in range(panel.wide):
-            lines += _stored(f"{p}.out{i}.{v}", f"{p}.out{i}", f"{p}.next{i}.{v}", p, v, storing)
-    return [
-        *lines,
-        f"{p}.i.next = add i64 {p}.i, {tall}",
-        f"{p}.i.more = icmp slt i64 {p}.i.next, {end}",
-        f"br i1 {p}.i.more, label %{label}, label %{behind}",
-    ]
+    return lines
 
 
 def _stored(name: str, row: str, value: str, p: str, v: int, storing: Storing) -> list[str]:

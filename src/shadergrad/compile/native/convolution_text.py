@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .function_text import function_text
 from .panel_product import VECTOR
 from .registers import LANES
 
@@ -15,24 +16,17 @@ TRUE = f"<{', '.join(['i1 true'] * LANES)}>"
 
 def function_of(lines: Sequence[str]) -> str:
     """The function `kernel`. Its body starts after the label `entry`."""
-    body = "\n".join(line if line.endswith(":") else "  " + line for line in lines)
     vector, pointers = f"v{LANES}f32", f"v{LANES}p0"
-    return "\n".join(
-        [
-            'define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {',
-            "entry:",
-            body,
-            "}",
-            f"declare {VECTOR} @llvm.fma.{vector}({VECTOR}, {VECTOR}, {VECTOR})",
-            f"declare {VECTOR} @llvm.masked.load.{vector}.p0(ptr, i32, {MASK}, {VECTOR})",
-            f"declare void @llvm.masked.store.{vector}.p0({VECTOR}, ptr, i32, {MASK})",
-            f"declare {VECTOR} @llvm.masked.gather.{vector}.{pointers}({POINTERS}, i32, {MASK}, {VECTOR})",
-            f"declare void @llvm.masked.scatter.{vector}.{pointers}({VECTOR}, {POINTERS}, i32, {MASK})",
-            f"declare {VECTOR} @llvm.experimental.vector.compress.{vector}({VECTOR}, {MASK}, {VECTOR})",
-            *(f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smax", "smin", "umin")),
-            "",
-        ]
-    )
+    declared = [
+        f"declare {VECTOR} @llvm.fma.{vector}({VECTOR}, {VECTOR}, {VECTOR})",
+        f"declare {VECTOR} @llvm.masked.load.{vector}.p0(ptr, i32, {MASK}, {VECTOR})",
+        f"declare void @llvm.masked.store.{vector}.p0({VECTOR}, ptr, i32, {MASK})",
+        f"declare {VECTOR} @llvm.masked.gather.{vector}.{pointers}({POINTERS}, i32, {MASK}, {VECTOR})",
+        f"declare void @llvm.masked.scatter.{vector}.{pointers}({VECTOR}, {POINTERS}, i32, {MASK})",
+        f"declare {VECTOR} @llvm.experimental.vector.compress.{vector}({VECTOR}, {MASK}, {VECTOR})",
+        *(f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smax", "smin", "umin")),
+    ]
+    return function_text(lines, declared)
 
 
 def described(buffers: Sequence[str], words: Sequence[str]) -> list[str]:

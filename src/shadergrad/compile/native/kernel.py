@@ -16,6 +16,7 @@ from ...primitives.reduce import ReduceMax, ReduceMin, ReduceSum
 from ..groups import Group, reduce_index, row_position
 from . import rules
 from .domain import Domain
+from .function_text import function_text
 from .values import Value, kind_of, literal
 from .writer import Variable, Writer
 
@@ -55,16 +56,8 @@ class _Kernel:
             self._flat()
         else:
             self._rows()
-        body = ["entry:", *self.allocations, *self.s.lines[0], *self.code]
-        text = "\n".join(
-            [
-                'define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {',
-                *(line if line.endswith(":") else "  " + line for line in body),
-                "}",
-                *sorted(self.s.declared),
-                "",
-            ]
-        )
+        body = [*self.allocations, *self.s.lines[0], *self.code]
+        text = function_text(body, sorted(self.s.declared))
         return Written(text, tuple(self.w.buffers.values()), self.domain)
 
     # -- one row of any length

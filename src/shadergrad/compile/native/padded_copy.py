@@ -18,7 +18,6 @@ WORDS = ("channels", "images", "x.group", "x.image", "x.channel", "x.step", "row
 def text() -> str:
     """The function."""
     lanes = f"{INDICES} <{', '.join(f'i32 {lane}' for lane in range(LANES))}>"
-    vector = f"v{LANES}f32"
     lines = [
         *described(BUFFERS, WORDS),
         "%step.short = trunc i64 %x.step to i32",
@@ -57,7 +56,21 @@ def text() -> str:
         "br label %along",
         "along:",
         "%j = phi i64 [ 0, %row.begin ], [ %j.next, %store ]",
+        *_along(lanes),
+        "row.end:",
+        *again("row", "1", "%rows", "row.begin", "each.end"),
+        "each.end:",
+        *again("unit", "1", "%end", "each", "done"),
+        "done:",
+        "ret void",
     ]
+    return function_of(lines)
+
+
+def _along(lanes: str) -> list[str]:
+    """The body of the loop along a row: load and store a vector, with zeros for elements that are not from x. lanes: 0, 1, 2, ..."""
+    vector = f"v{LANES}f32"
+    lines: list[str] = []
     for name, end in (("before", "low"), ("inside", "high"), ("stored", "size")):
         lines += [
             f"%{name}.far = sub i64 %{end}, %j",
@@ -85,14 +98,8 @@ def text() -> str:
         "%j.there = getelementptr float, ptr %row.there, i64 %j",
         f"call void @llvm.masked.store.{vector}.p0({VECTOR} %value, ptr %j.there, i32 4, {MASK} %stored)",
         *again("j", str(LANES), "%size", "along", "row.end"),
-        "row.end:",
-        *again("row", "1", "%rows", "row.begin", "each.end"),
-        "each.end:",
-        *again("unit", "1", "%end", "each", "done"),
-        "done:",
-        "ret void",
     ]
-    return function_of(lines)
+    return lines
 
 
 def _splat(name: str, value: str) -> list[str]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .function_text import function_text
 from .registers import LANES, LARGE, Tile
 
 WORDS = (
@@ -174,18 +175,11 @@ def packing_text_for(panel: Panel) -> str:
 
 
 def _function(lines: Sequence[str]) -> str:
-    body = "\n".join(line if line.endswith(":") else "  " + line for line in lines)
-    return "\n".join(
-        [
-            'define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {',
-            "entry:",
-            body,
-            "}",
-            f"declare {VECTOR} @llvm.fma.v{LANES}f32({VECTOR}, {VECTOR}, {VECTOR})",
-            "declare i64 @llvm.umin.i64(i64, i64)",
-            "",
-        ]
-    )
+    declared = [
+        f"declare {VECTOR} @llvm.fma.v{LANES}f32({VECTOR}, {VECTOR}, {VECTOR})",
+        "declare i64 @llvm.umin.i64(i64, i64)",
+    ]
+    return function_text(lines, declared)
 
 
 def _placed(panel: Panel) -> list[str]:

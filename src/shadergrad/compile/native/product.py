@@ -18,6 +18,7 @@ from ...primitives.dot import Dot
 from ..groups import Group
 from ..recorder import Recorder
 from .domain import lanes_of
+from .function_text import function_text
 from .registers import LANES, Tile
 from .values import Value, literal
 from .writer import Variable, Writer
@@ -229,17 +230,8 @@ class ProductText:
             "done:",
             "ret void",
         ]
-        lines = ["entry:", *allocations, *s.lines[0], *body]
-        text = "\n".join(
-            [
-                'define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {',
-                *(line if line.endswith(":") else "  " + line for line in lines),
-                "}",
-                *sorted(s.declared),
-                "",
-            ]
-        )
-        return text, tuple(w.buffers.values())
+        lines = [*allocations, *s.lines[0], *body]
+        return function_text(lines, sorted(s.declared)), tuple(w.buffers.values())
 
     def _panels(self) -> list[str]:
         """Copy the right operand of a matrix into panels of a tile's columns."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from .function_text import function_text
 from .registers import LANES
 
 TYPES = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64"}
@@ -19,54 +20,10 @@ POSITIONS = {"int32": "i32", "int64": "i64"}
 def scatter_text(dtype: str, positions: str, shared: bool) -> str:
     """The function for a dtype of sources and a dtype of positions. shared: one position for a whole row of columns."""
     kind, at = TYPES[dtype], POSITIONS[positions]
-    add = "fadd" if kind in ("float", "double") else "add"
     size = 8 if kind in ("double", "i64") else 4
-    wide, mask = f"<{LANES} x {kind}>", f"<{LANES} x i1>"
-    suffix = {"float": "f32", "double": "f64"}.get(kind, kind)
+    wide, mask, load, store = _vectors(kind)
     numbers = ", ".join(f"i64 {k}" for k in range(LANES))
-    load, store = f"@llvm.masked.load.v{LANES}{suffix}.p0", f"@llvm.masked.store.v{LANES}{suffix}.p0"
-    position = [
-        f"%position.address = getelementptr {at}, ptr %positions, i64 %position.at",
-        f"%position = load {at}, ptr %position.address",
-        f"%v = {'sext i32 %position to i64' if at == 'i32' else 'add i64 %position, 0'}",
-        "%row = add i64 %row.first, %v",
-        "%row.at = mul i64 %row, %columns",
-    ]
-    if shared:
-        body = [
-            "%position.at = add i64 %source.first, %j",
-            *position,
-            "%from.at = mul i64 %position.at, %columns",
-            "%from.column = add i64 %from.at, %column",
-            "%to.column = add i64 %row.at, %column",
-            f"%from = getelementptr {kind}, ptr %source, i64 %from.column",
-            f"%to = getelementptr {kind}, ptr %result, i64 %to.column",
-            f"%x = call {wide} {load}(ptr align {size} %from, {mask} %mask, {wide} zeroinitializer)",
-            f"%sum = call {wide} {load}(ptr align {size} %to, {mask} %mask, {wide} zeroinitializer)",
-            f"%new = {add} {wide} %sum, %x",
-            f"call void {store}({wide} %new, ptr align {size} %to, {mask} %mask)",
-            "br label %j.end",
-        ]
-    else:
-        body = [
-            "%from.row = add i64 %source.first, %j",
-            "%from.at = mul i64 %from.row, %columns",
-            "br label %lane",
-            "lane:",
-            "%i = phi i64 [ %column, %along ], [ %i.next, %lane ]",
-            "%position.at = add i64 %from.at, %i",
-            *position,
-            "%to.column = add i64 %row.at, %i",
-            f"%from = getelementptr {kind}, ptr %source, i64 %position.at",
-            f"%to = getelementptr {kind}, ptr %result, i64 %to.column",
-            f"%x = load {kind}, ptr %from",
-            f"%sum = load {kind}, ptr %to",
-            f"%new = {add} {kind} %sum, %x",
-            f"store {kind} %new, ptr %to",
-            "%i.next = add i64 %i, 1",
-            "%i.more = icmp slt i64 %i.next, %column.end",
-            "br i1 %i.more, label %lane, label %j.end",
-        ]
+    body = _rows_added(kind, at, size) if shared else _elements_added(kind, at)
     lines = [
         *_loaded("positions", 0, "buffers"),
         *_loaded("source", 1, "buffers"),
@@ -111,16 +68,71 @@ def scatter_text(dtype: str, positions: str, shared: bool) -> str:
         f"declare {wide} {load}(ptr, {mask}, {wide})",
         f"declare void {store}({wide}, ptr, {mask})",
     ]
-    return "\n".join(
-        [
-            'define void @kernel(ptr noalias %buffers, i64 %begin, i64 %end) nounwind "prefer-vector-width"="512" {',
-            "entry:",
-            *(line if line.endswith(":") else "  " + line for line in lines),
-            "}",
-            *(declared if shared else ()),
-            "",
-        ]
-    )
+    return function_text(lines, declared if shared else ())
+
+
+def _rows_added(kind: str, at: str, size: int) -> list[str]:
+    """Add the columns of one position, a vector, if all columns share the position."""
+    wide, mask, load, store = _vectors(kind)
+    return [
+        "%position.at = add i64 %source.first, %j",
+        *_position(at),
+        "%from.at = mul i64 %position.at, %columns",
+        "%from.column = add i64 %from.at, %column",
+        "%to.column = add i64 %row.at, %column",
+        f"%from = getelementptr {kind}, ptr %source, i64 %from.column",
+        f"%to = getelementptr {kind}, ptr %result, i64 %to.column",
+        f"%x = call {wide} {load}(ptr align {size} %from, {mask} %mask, {wide} zeroinitializer)",
+        f"%sum = call {wide} {load}(ptr align {size} %to, {mask} %mask, {wide} zeroinitializer)",
+        f"%new = {_add(kind)} {wide} %sum, %x",
+        f"call void {store}({wide} %new, ptr align {size} %to, {mask} %mask)",
+        "br label %j.end",
+    ]
+
+
+def _elements_added(kind: str, at: str) -> list[str]:
+    """Add the columns of one position one by one, each with its own position."""
+    return [
+        "%from.row = add i64 %source.first, %j",
+        "%from.at = mul i64 %from.row, %columns",
+        "br label %lane",
+        "lane:",
+        "%i = phi i64 [ %column, %along ], [ %i.next, %lane ]",
+        "%position.at = add i64 %from.at, %i",
+        *_position(at),
+        "%to.column = add i64 %row.at, %i",
+        f"%from = getelementptr {kind}, ptr %source, i64 %position.at",
+        f"%to = getelementptr {kind}, ptr %result, i64 %to.column",
+        f"%x = load {kind}, ptr %from",
+        f"%sum = load {kind}, ptr %to",
+        f"%new = {_add(kind)} {kind} %sum, %x",
+        f"store {kind} %new, ptr %to",
+        "%i.next = add i64 %i, 1",
+        "%i.more = icmp slt i64 %i.next, %column.end",
+        "br i1 %i.more, label %lane, label %j.end",
+    ]
+
+
+def _position(at: str) -> list[str]:
+    """Load a position, and find the row of the result that it names."""
+    return [
+        f"%position.address = getelementptr {at}, ptr %positions, i64 %position.at",
+        f"%position = load {at}, ptr %position.address",
+        f"%v = {'sext i32 %position to i64' if at == 'i32' else 'add i64 %position, 0'}",
+        "%row = add i64 %row.first, %v",
+        "%row.at = mul i64 %row, %columns",
+    ]
+
+
+def _vectors(kind: str) -> tuple[str, str, str, str]:
+    """The types of a vector and of a mask, and the names of the masked load and store."""
+    suffix = {"float": "f32", "double": "f64"}.get(kind, kind)
+    name = f"v{LANES}{suffix}.p0"
+    return f"<{LANES} x {kind}>", f"<{LANES} x i1>", f"@llvm.masked.load.{name}", f"@llvm.masked.store.{name}"
+
+
+def _add(kind: str) -> str:
+    return "fadd" if kind in ("float", "double") else "add"
 
 
 def _loaded(name: str, k: int, table: str) -> list[str]:
