@@ -99,7 +99,7 @@ FAULTS = (
     fault("run-a-gradient-that-is-handed-out-is-written-again", "run/captured.py", "Captured._kept_gradients",
           "and id(t) not in used | self._numbers.keys()", "and id(t) not in self._numbers",
           HAND + "a_step_returns_the_gradient_that_was_there_before"),
-    fault("run-the-gradient-that-is-returned-is-another", "run/observed.py", "Observed.__init__",
+    fault("run-the-gradient-that-is-returned-is-another", "run/observed.py", "Observed._alone",
           "views[id(g)][0] is g and uses[id(g)] == 1 and", "views[id(g)][0] is g and",
           HAND + "a_step_returns_the_gradient_and_parts_of_it"),
     fault("run-gradients-have-one-place", "run/replay.py", "Replay.holds",

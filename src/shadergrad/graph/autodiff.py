@@ -68,21 +68,7 @@ def backward(
     found = None if tape is None else passes.find(tape)
     if found is None:
         with grad_mode(create_graph), nullcontext() if origins is None else origins.restored():
-            earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
-            wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
-            needed = _leading_to(order, wanted)
-            outer, mode.visiting = mode.visiting, needed
-            try:
-                if any(node.hooks is not None for node in order):
-                    found = _by_rules_with_hooks(
-                        order, roots, cotangents, earlier, wanted, needed, ends, not through, leaf_of, on_complete
-                    )
-                else:
-                    found = _by_rules(order, roots, cotangents, earlier, wanted, needed, ends)
-            finally:
-                mode.visiting = outer
-            if wanted is not None:
-                order = [n for n in order if id(n) not in ends and any(id(i) in needed for i in _tape_inputs(n))]
+            found, order = _evaluated(order, roots, cotangents, targets, ends, leaf_of, not through, on_complete)
         if tape is not None:
             passes.learn(tape, found)
     if short is not None:
@@ -90,6 +76,35 @@ def backward(
     if not (retain_graph or create_graph):
         _release(order)
     return found
+
+
+def _evaluated(
+    order: list[Node],
+    roots: Sequence[Node],
+    cotangents: Sequence[Node],
+    targets: Sequence[Node] | None,
+    ends: frozenset[int],
+    leaf_of: Callable[[Node], Any],
+    is_part: bool,
+    on_complete: Callable[[Node, Node], None] | None,
+) -> tuple[dict[int, tuple[Node, Node]], list[Node]]:
+    """The result of `backward`, computed by the primitives' rules, and the nodes that the pass visits; is_part: as below."""
+    earlier = {} if targets is None else _earlier_values(order, targets, leaf_of)
+    wanted = None if targets is None else {*(id(t) for t in targets), *earlier}
+    needed = _leading_to(order, wanted)
+    outer, mode.visiting = mode.visiting, needed
+    try:
+        if any(node.hooks is not None for node in order):
+            found = _by_rules_with_hooks(
+                order, roots, cotangents, earlier, wanted, needed, ends, is_part, leaf_of, on_complete
+            )
+        else:
+            found = _by_rules(order, roots, cotangents, earlier, wanted, needed, ends)
+    finally:
+        mode.visiting = outer
+    if wanted is not None:
+        order = [n for n in order if id(n) not in ends and any(id(i) in needed for i in _tape_inputs(n))]
+    return found, order
 
 
 def _by_rules(

@@ -149,6 +149,26 @@ var<workgroup> order: array<u32, {size}>;
         return CallKernel(body, THREADS, rows * blocks, preamble, flops=rows * n * steps)
 
 
+def _search() -> str:
+    """A round of the search for the beginning and the end of a workgroup's part: each probe tests one position."""
+    return f"""
+  {{
+    let low = ends[2 * side];
+    let high = ends[2 * side + 1];
+    workgroupBarrier();
+    let step = max((high - low + {PROBES - 1}) / {PROBES}, 1);
+    let at = low + probe * step;
+    if (probe == 0 && (low >= high || !is_before(a + low, b + d - 1 - low))) {{ ends[2 * side + 1] = low; }}
+    if (at < high && is_before(a + at, b + d - 1 - at)) {{
+      if (at + step >= high || !is_before(a + at + step, b + d - 1 - at - step)) {{
+        ends[2 * side] = at + 1;
+        ends[2 * side + 1] = min(at + step, high);
+      }}
+    }}
+    workgroupBarrier();
+  }}"""
+
+
 @dataclass(frozen=True, eq=False)
 class MergeRuns(Call):
     """Merges pairs of neighbouring sorted runs of `width` elements, along the rows of (2, rows, n) keys and positions.
@@ -178,22 +198,6 @@ class MergeRuns(Call):
         rounds, length = 0, self.width
         while length:
             rounds, length = rounds + 1, -(-length // PROBES) - 1
-        search = f"""
-  {{
-    let low = ends[2 * side];
-    let high = ends[2 * side + 1];
-    workgroupBarrier();
-    let step = max((high - low + {PROBES - 1}) / {PROBES}, 1);
-    let at = low + probe * step;
-    if (probe == 0 && (low >= high || !is_before(a + low, b + d - 1 - low))) {{ ends[2 * side + 1] = low; }}
-    if (at < high && is_before(a + at, b + d - 1 - at)) {{
-      if (at + step >= high || !is_before(a + at + step, b + d - 1 - at - step)) {{
-        ends[2 * side] = at + 1;
-        ends[2 * side + 1] = min(at + step, high);
-      }}
-    }}
-    workgroupBarrier();
-  }}"""
         body = f"""
 let row = (wg / {tiles}) * {n};
 let start = (wg % {tiles}) * {BLOCK};
@@ -211,7 +215,7 @@ if (probe == 0) {{
   ends[2 * side + 1] = min(d, in_a);
 }}
 workgroupBarrier();
-{search * rounds}
+{_search() * rounds}
 let a0 = ends[0];
 let of_a = ends[2] - a0;
 let b0 = start - first - a0;

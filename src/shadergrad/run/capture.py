@@ -99,11 +99,7 @@ def _capture(
     others. An argument that occurs twice is replaced by one placeholder.
     """
     watch = Trace(is_portable=target is not None)
-    instead = {id(tensors[k]): tensors[k] for k in themselves}
-    stand_ins: dict[int, Tensor] = {}
-    for k, t in enumerate(tensors):
-        if id(t) not in instead:
-            instead[id(t)] = stand_ins[k] = _stand_in(t, sizes.shape_of(k, t))
+    instead, stand_ins = _stand_ins(tensors, themselves, sizes)
     given = [instead[id(t)] for t in tensors]  # a container that occurs twice stays one
     watch.layouts = {s._serial: layout for k, s in stand_ins.items() if (layout := layout_of(tensors[k])) is not None}
     args, kwargs = exchange((args, kwargs), Tensor, lambda t: instead[id(t)], {})
@@ -149,6 +145,18 @@ def _capture(
         current.trace = None
         tracing.is_capturing = False
         nodes.mode.let_go = None
+
+
+def _stand_ins(
+    tensors: list[Tensor], themselves: frozenset[int], sizes: Sizes
+) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    """The tensors that the function gets, by id of the argument; and the placeholders among them, by number of the argument."""
+    instead = {id(tensors[k]): tensors[k] for k in themselves}
+    made: dict[int, Tensor] = {}
+    for k, t in enumerate(tensors):
+        if id(t) not in instead:
+            instead[id(t)] = made[k] = _stand_in(t, sizes.shape_of(k, t))
+    return instead, made
 
 
 def _ambient() -> tuple[bool, DType]:

@@ -85,16 +85,22 @@ class Observed:
         self.paths = {
             id(whole): path for path, t in reversed(returned) if not isinstance(whole := views[id(t)][0], int)
         }
-        others = {*self.leaves, *(id(t) for _, t, _ in self.own_gradients)}  # each run makes new ones
-        uses = Counter(id(views[id(t)][0]) for t in handed)
-        self.alone = {
-            id(g)
-            for g in gradients
-            if g._serial > watch.began and views[id(g)][0] is g and uses[id(g)] == 1 and id(g) not in others
-        }
+        self.alone = self._alone(gradients, handed, views)
         self.entering = _entering(watch, {*state.tensors, *map(id, given)})
         self.marks = self._marks(views)
         self.left = (result, state.values())
+
+    def _alone(
+        self, gradients: list[Tensor], handed: list[Tensor], views: dict[int, tuple[Tensor | int, Path | None, bool]]
+    ) -> set[int]:
+        """The gradients that the function made, by id, to which only one slot refers."""
+        others = {*self.leaves, *(id(t) for _, t, _ in self.own_gradients)}  # each run makes new ones
+        uses = Counter(id(views[id(t)][0]) for t in handed)
+        return {
+            id(g)
+            for g in gradients
+            if g._serial > self._began and views[id(g)][0] is g and uses[id(g)] == 1 and id(g) not in others
+        }
 
     def _check(self) -> None:
         devices = {node.device for node in self.nodes}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...dtypes import bool_
@@ -62,16 +63,8 @@ def multi_head_attention_forward(
         )
     if is_causal and attn_mask is None:
         raise ShapeError("Need attn_mask if specifying the is_causal hint.")
-    if use_separate_proj_weight:
-        weights = [q_proj_weight, k_proj_weight, v_proj_weight]
-    else:
-        weights = [None] * 3 if in_proj_weight is None else list(in_proj_weight.chunk(3))
-    biases = [None] * 3 if in_proj_bias is None else list(in_proj_bias.chunk(3))
-    if any(w is None for w in weights):
-        raise ShapeError(
-            "use_separate_proj_weight is False but in_proj_weight is None, or True and one of the three is"
-        )
-    q, k, v = (linear(t, w, b) for t, w, b in zip((q, k, v), weights, biases, strict=True))  # type: ignore[arg-type]
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight
+    q, k, v = _projected((q, k, v), weights, in_proj_bias)
     mask = _masks(
         attn_mask,
         key_padding_mask if batched or key_padding_mask is None else key_padding_mask.unsqueeze(0),
@@ -104,6 +97,19 @@ def multi_head_attention_forward(
     shown = attention.reshape(batch, num_heads, length, -1)
     shown = shown.mean(1) if average_attn_weights else shown
     return result, shown if batched else shown.squeeze(0)
+
+
+def _projected(
+    inputs: tuple[Tensor, ...], weights: Tensor | Sequence[Tensor | None] | None, bias: Tensor | None
+) -> list[Tensor]:
+    """Queries, keys and values for all heads together. weights: one matrix for all three, or three."""
+    each = [None] * 3 if weights is None else weights.chunk(3) if isinstance(weights, Tensor) else weights
+    biases = [None] * 3 if bias is None else bias.chunk(3)
+    if any(w is None for w in each):
+        raise ShapeError(
+            "use_separate_proj_weight is False but in_proj_weight is None, or True and one of the three is"
+        )
+    return [linear(t, w, b) for t, w, b in zip(inputs, each, biases, strict=True)]  # type: ignore[arg-type]
 
 
 def _masks(attention: Tensor | None, padding: Tensor | None, batch: int, heads: int, q: Tensor) -> Any:
