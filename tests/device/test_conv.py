@@ -26,7 +26,8 @@ def conv_cases() -> list[Case]:
     """Steps, padding, dilation, groups and window sizes of all ranks."""
     cases: list[Case] = []
     for stride, padding, dilation, groups in [(1, 0, 1, 1), (2, 1, 1, 1), (1, 1, 2, 1), (3, 2, 1, 2), (2, 1, 2, 4)]:
-        shapes = ((2, 4, 9, 11), (8, 4 // groups, 3, 3), (8,))
+        size = (9, 11) if stride == 3 else (6, 7)  # small, because a software adapter compiles their kernels faster
+        shapes = ((2, 4, *size), (4, 4 // groups, 3, 3), (4,))
 
         def forward(f: Any, s=stride, p=padding, d=dilation, g=groups) -> Any:
             return lambda x, w, b: f(x, w, b, s, p, d, g)
