@@ -1,46 +1,25 @@
-"""One operator of a recorded sequence: recognises later calls of it, and makes its results again.
+"""One operator of a recorded sequence: what a later call of it must have in common with the recorded one.
 
-In: the arguments of an operator as PyTorch passes them, and its results. Out: an Entry, which compares later arguments with the
-recorded ones, and creates results like the recorded ones. A place is the number of a value of the sequence: 0, 1, … for the values that its
+In: the arguments of an operator as PyTorch passes them, and its results. Out: an Entry, for which replays.py writes the function that
+compares later arguments with the recorded ones, and creates results like the recorded ones. A place is the number of a value of the sequence: 0, 1, … for the values that its
 operators computed, each of which is a row of nodes, and -1, -2, … for the values that the sequence took from outside.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from ..dtypes import DType
 from ..graph.composition import Recipe, Row
-from ..graph.node import Node
-from .private import guard_of, lay, new_tensor
-from .storage import Cell, number
+from .private import guard_of
+from .storage import Unlike
 
 PLAIN = (int, bool, str, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
 MOST_MAKINGS = 8  # recipes per entry, for different sets of referenced values at the sequence's end
-_offset_of = torch.Tensor.storage_offset
-_reference = weakref.ref
 _LIST, _NUMBERS = object(), object()  # markers before the items of a list
-
-
-class Unlike(Exception):
-    """An argument that cannot be compared with later ones."""
-
-
-class Following(Protocol):
-    """A replayed sequence, as entries use it: runs.py."""
-
-    at: Entry
-    device: str
-    inputs: list[Node]
-    cells: list[weakref.ref[Cell]]
-
-    def take(self, node: Node) -> bool: ...
-
-    def give_back(self, begin: int) -> None: ...
 
 
 class Seen(NamedTuple):
@@ -97,11 +76,12 @@ class Items(NamedTuple):
 
 class Making(NamedTuple):
     """The recipe that makes values of a sequence. inputs: the numbers of the recipe's inputs among the values that the sequence took from
-    outside.
+    outside; needed: the same as a set.
     """
 
     recipe: Recipe
     inputs: tuple[int, ...]
+    needed: frozenset[int]
 
 
 def in_order(args: Any, kwargs: Any) -> list[Any]:
@@ -115,7 +95,7 @@ def leaves_of(values: Any, leaves: list[Any]) -> list[Any]:
     """
     for a in values:
         if isinstance(a, torch.Tensor):
-            leaves.append(_number(a) if a.is_cpu or a.is_meta or a.is_cuda else a)
+            leaves.append(host_number(a) if a.is_cpu or a.is_meta or a.is_cuda else a)
         elif type(a) is list or type(a) is tuple:
             first = a[0] if a else None
             if type(first) is float:
@@ -132,7 +112,8 @@ def leaves_of(values: Any, leaves: list[Any]) -> list[Any]:
     return leaves
 
 
-def _number(a: torch.Tensor) -> Any:
+def host_number(a: torch.Tensor) -> Any:
+    """The number that PyTorch wrapped in a host tensor. Raises Unlike for other tensors."""
     if a.dim() or not a.is_cpu or a.dtype not in (torch.float64, torch.int64, torch.bool):
         raise Unlike
     return a.item()
@@ -215,67 +196,14 @@ def differs(a: Any, e: Any) -> bool:
     return (a != e or not a) and repr(a) != repr(e) if type(a) is float else a != e  # repr: zeros and NaN
 
 
-def _is_input(cell: Cell, e: Seen, run: Following) -> bool:
-    """Whether a value from outside is the entry's. One that occurs for the first time becomes an input."""
-    place = e.place
-    if place >= 0:
-        return False
-    node, inputs, k = cell.node, run.inputs, -1 - place
-    if k < len(inputs):
-        return inputs[k] is node
-    return (node.shape, node.dtype, node.device) == (e.own_shape, e.own_dtype, run.device) and run.take(node)
-
-
-def _are_as_said(values: Any, specs: tuple[Any, ...], run: Following, tensors: list[Any], cells: list[Cell]) -> bool:
-    """Whether arguments match those of an entry, but for the layouts of tensors. tensors, cells: collect the device tensors, in order.
-
-    Raises AttributeError or Unlike for a host tensor.
-    """
-    for a, e in zip(values, specs):  # noqa: B905 (of one length)
-        kind = type(e)
-        if kind is Seen:
-            cell = a.untyped_storage().cell
-            if cell.place != e[0] if cell.run is run else not _is_input(cell, e, run):
-                return False
-            tensors.append(a)
-            cells.append(cell)
-        elif kind is Many:
-            if not isinstance(a, (list, tuple)) or len(a) != len(e.items):
-                return False
-            if not _are_as_said(a, e.items, run, tensors, cells):
-                return False
-        elif kind is Number or kind is Same:
-            if not _is_number(a, e, run):
-                return False
-        elif a is not e:
-            if isinstance(a, torch.Tensor):
-                a = _number(a)
-            if differs(a, e):
-                return False
-    return True
-
-
-def _is_number(a: Any, e: Any, run: Following) -> bool:
-    """Whether an argument is the entry's number, or list of equal numbers. A number that may change becomes an input."""
-    if type(e) is Same:
-        if not isinstance(a, (list, tuple)) or len(a) != e.length:
-            return False
-        if not all(type(x) is float for x in a) or a.count(a[0]) != len(a):
-            return False
-        a, e = a[0], e.item
-    elif isinstance(a, torch.Tensor):
-        a = _number(a)
-    if type(e) is not Number:
-        return not differs(a, e)
-    if type(a) is not float:
-        return False
-    run.inputs.append(number(a))
-    return True
+def _unknown(*tensors: torch.Tensor) -> bool:
+    """In place of a guard that is not there."""
+    return False
 
 
 class Entry:
-    """An operator, after those that precede it in the sequence. leaves: descriptions of its arguments; specs: the same with the lists that
-    contain them. offsets: those of its tensors; guard: compares their layouts. rows: the nodes that it added. given: its results: Given, Plain, Items, or the number of a tensor among the arguments; kind:
+    """An operator, after those that precede it in the sequence. replay: recognises it, and makes its results (replays.py). leaves: descriptions of its
+    arguments, where a list is a marker and its items. offsets: those of its tensors; check: compares their layouts. rows: the nodes that it added. given: its results: Given, Plain, Items, or the number of a tensor among the arguments; kind:
     the type that contains several results. written: the places of new values for tensors among the arguments, by number.
 
     behind: the operators that came next. depth: the number of preceding operators. count: the number of rows up to here. inputs: the number
@@ -284,8 +212,8 @@ class Entry:
     """
 
     __slots__ = (
-        "asked", "before", "behind", "chain", "count", "depth", "given", "guard", "inputs", "key", "kind", "leaves", "makings", "offsets",
-        "quick", "rows", "specs", "worth", "written",
+        "asked", "before", "behind", "chain", "check", "count", "depth", "given", "inputs", "key", "kind", "leaves", "makings", "offsets",
+        "quick", "replay", "rows", "worth", "written",
     )  # fmt: skip
 
     def __init__(self, before: Entry | None, key: int, chain: int) -> None:
@@ -293,9 +221,9 @@ class Entry:
         self.behind: dict[Any, list[Entry]] = {}
         self.makings: dict[tuple[int, ...], Making] = {}
         self.leaves: tuple[Any, ...] = ()
-        self.specs: tuple[Any, ...] = ()
         self.offsets: list[int] = []
-        self.guard: Any = None
+        self.check: Callable[..., bool] = _unknown
+        self.replay: Callable[..., Any] = _unknown  # which replays.py writes
         self.quick: dict[tuple[int, ...], Any] = {}
         self.worth: dict[tuple[int, ...], tuple[list[int], tuple[int, ...]]] = {}
         self.asked: set[int] = set()
@@ -307,53 +235,18 @@ class Entry:
         self.count = before.count if before else 0
         self.inputs = before.inputs if before else 0
 
-    def fits(self, args: Any, kwargs: Any, run: Following) -> tuple[list[Any], list[Cell]] | None:
-        """The tensors among the arguments and their cells, if the arguments match the entry's and are the same values of the sequence, else
-        None. The run records values from outside.
-        """
-        begin = len(run.inputs)
-        values = in_order(args, kwargs) if kwargs else args
-        tensors: list[Any] = []
-        cells: list[Cell] = []
-        try:
-            if (
-                len(values) == len(self.specs)
-                and _are_as_said(values, self.specs, run, tensors, cells)
-                and self._are_laid_out(tensors)
-            ):
-                return tensors, cells
-        except (AttributeError, Unlike):  # not a tensor of the device, or without a cell
-            pass
-        run.give_back(begin)
-        return None
-
-    def _are_laid_out(self, tensors: list[Any]) -> bool:
-        """Whether tensors have the entry's layouts. The guard compares all at once, but also properties that do not matter here, such
+    def are_laid_out(self, tensors: list[torch.Tensor]) -> bool:
+        """Whether tensors have the entry's sizes, strides and dtypes. `check` compares all at once, but also properties that do not matter here, such
         as requires_grad. If it refuses, they are compared one by one, and the next call with such tensors passes it.
         """
-        if self.offsets != [*map(_offset_of, tensors)]:
-            return False
-        if self.guard is not None and self.guard.check(*tensors):
-            return True
         seen = [e for e in self.leaves if type(e) is Seen]
         if not all(
             a.shape == e.shape and a.stride() == e.stride and a.dtype is e.dtype and not a.is_neg() and not a.is_conj()
             for a, e in zip(tensors, seen, strict=True)
         ):
             return False
-        self.guard = guard_of(tensors) if len({*map(id, tensors)}) == len(tensors) else None
+        self.check = guard_of(tensors).check if len({*map(id, tensors)}) == len(tensors) else _unknown
         return True
-
-    def give(self, found: tuple[list[Any], list[Cell]], run: Following) -> Any:
-        """Results like the recorded ones. The run will make their values. found: as returned by `fits`."""
-        run.at = self
-        tensors, cells = found
-        for k, place in self.written:
-            cells[k].promise(run, place)
-        given = self.given
-        if self.kind is None:
-            return _result(given[0], tensors, run) if given else None
-        return self.kind([_result(g, tensors, run) for g in given])
 
     def computed(self, places: tuple[int, ...]) -> tuple[int, ...]:
         """The places of values that are not views, and of views that were read before."""
@@ -388,20 +281,6 @@ class Entry:
         return found
 
 
-def _result(g: Any, tensors: Sequence[Any], run: Following) -> Any:
-    """Makes a result from its description: a tensor whose value the run will make."""
-    if type(g) is Given:
-        place, shape, stride, dtype = g
-        x = new_tensor(shape, dtype)
-        storage = x.untyped_storage()
-        storage.cell = cell = Cell(None, run, place)
-        run.cells.append(_reference(cell))
-        return lay(x, storage, 0, shape, stride)
-    if type(g) is Items:
-        return [_result(item, tensors, run) for item in g.items]
-    return g.value if type(g) is Plain else tensors[g]
-
-
 def _making(path: list[Row], places: tuple[int, ...]) -> Making:
     needed: set[int] = set()
     left = [*places]
@@ -414,4 +293,4 @@ def _making(path: list[Row], places: tuple[int, ...]) -> Making:
     rows = sorted([place for place in needed if place >= 0])
     at = {place: k for k, place in enumerate([*[-1 - k for k in inputs], *rows])}
     kept = [(p, tuple([at[k] for k in of]), shape, dtype, g) for p, of, shape, dtype, g in map(path.__getitem__, rows)]
-    return Making(Recipe(kept, [at[place] for place in places], len(inputs)), tuple(inputs))
+    return Making(Recipe(kept, [at[place] for place in places], len(inputs)), tuple(inputs), frozenset(inputs))

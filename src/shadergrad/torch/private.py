@@ -140,20 +140,20 @@ def sized_on_meta(name: str) -> Callable[..., torch.Tensor]:
 
 def as_strided(x: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> torch.Tensor:
     """PyTorch's Meta kernel of as_strided, as a kernel of the device: below autograd."""
-    _with_meta(True)
+    with_meta(True)
     try:
         return _method.as_strided(x, size, stride, offset)
     finally:
-        _with_meta(False)
+        with_meta(False)
 
 
 def viewed(x: torch.Tensor, size: Any) -> torch.Tensor:
     """The same of view."""
-    _with_meta(True)
+    with_meta(True)
     try:
         return _method.view(x, size)
     finally:
-        _with_meta(False)
+        with_meta(False)
 
 
 def on_meta(op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -171,17 +171,18 @@ def strided_view(x: torch.Tensor, shape: Any, stride: Any, offset: int) -> torch
     return _as_strided_on_meta(x, shape, stride, offset)
 
 
-_with_meta = _C._set_meta_in_tls_dispatch_include
+with_meta = _C._set_meta_in_tls_dispatch_include
 _method = _C.TensorBase
+set_: Callable[..., torch.Tensor] = _method.set_  # while the thread includes the key Meta
 
 
 def lay(x: torch.Tensor, storage: Any, offset: int, shape: Any, stride: Any) -> torch.Tensor:
     """`x` itself, now laid over a storage, which grows to the number of bytes that this needs. For a tensor without a gradient."""
-    _with_meta(True)
+    with_meta(True)
     try:
-        return _method.set_(x, storage, offset, shape, stride)
+        return set_(x, storage, offset, shape, stride)
     finally:
-        _with_meta(False)
+        with_meta(False)
 
 
 def guard_of(tensors: Sequence[torch.Tensor]) -> Any:

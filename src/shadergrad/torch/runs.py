@@ -32,11 +32,11 @@ def _places(cells: list[Cell]) -> tuple[int, ...]:
 
 
 class Run:
-    """A replayed sequence. at: the entry of the last operator. inputs: the nodes that it took from outside. cells: those whose
+    """A replayed sequence. at: the entry of the last operator. inputs: the nodes that it took from outside; taken: those of them that are no numbers. cells: those whose
     values it promised. is_over: whether they have been given. dtype: the default dtype, on which operators without tensors depend.
     """
 
-    __slots__ = ("_taken", "at", "cells", "device", "dtype", "inputs", "is_over")
+    __slots__ = ("at", "cells", "device", "dtype", "inputs", "is_over", "taken")
 
     def __init__(self, root: Entry, device: str, dtype: torch.dtype) -> None:
         self.at = root
@@ -45,23 +45,7 @@ class Run:
         self.inputs: list[Node] = []
         self.cells: list[weakref.ref[Cell]] = []
         self.is_over = False
-        self._taken: set[int] = set()  # the inputs, by id
-
-    def take(self, node: Node) -> bool:
-        """Record a value from outside as the next input. One that is an input already is refused, because it would be written as one and read as
-        another.
-        """
-        if id(node) in self._taken:
-            return False
-        self._taken.add(id(node))
-        self.inputs.append(node)
-        return True
-
-    def give_back(self, begin: int) -> None:
-        """Forget the inputs from a number on."""
-        for node in self.inputs[begin:]:
-            self._taken.discard(id(node))
-        del self.inputs[begin:]
+        self.taken: set[Node] = set()
 
     def kind(self, place: int) -> tuple[tuple[int, ...], DType]:
         """Shape and dtype of a value."""
@@ -88,8 +72,9 @@ class Run:
     def _nodes(self, places: tuple[int, ...]) -> dict[int, Node]:
         if not places:
             return {}
-        recipe, inputs = self.at.making(places)
-        return dict(zip(places, recipe.results([self.inputs[k] for k in inputs], self.device), strict=True))
+        making = self.at.making(places)
+        inputs = [self.inputs[k] for k in making.inputs]
+        return dict(zip(places, making.recipe.results(inputs, self.device), strict=True))
 
     def compute(self) -> None:
         """Start computing every value that was read, and give it. Views and numbers, which cost nothing, stay promised."""
@@ -112,8 +97,9 @@ class Run:
 
     def _let_go(self, places: tuple[int, ...]) -> None:
         """Release the values from outside that some places do not need."""
-        needed = self.at.making(places).inputs if places else ()
+        needed = self.at.making(places).needed if places else ()
         self.inputs = [node if k in needed else NOTHING for k, node in enumerate(self.inputs)]
+        self.taken = set()
 
     def _learn(self, places: tuple[int, ...], roots: list[Node]) -> None:
         """Compute nodes, and remember how. Errors are left to the reader of a value."""

@@ -38,7 +38,6 @@ from .entries import (
     Number,
     Plain,
     Seen,
-    Unlike,
     differs,
     in_order,
     key_of,
@@ -46,8 +45,9 @@ from .entries import (
     specs_of,
     with_numbers,
 )
+from .replays import MISS, replay_of
 from .runs import Run
-from .storage import Cell, Place, cell_of, constant, offset_of, wrap
+from .storage import Cell, Place, Unlike, cell_of, constant, offset_of, wrap
 
 Kernel = Callable[..., Any]
 MOST_OPERATORS = 5_000  # per sequence
@@ -146,16 +146,17 @@ def followed(op: Any, kernel: Kernel) -> Kernel:
     """A kernel with recording and replay, for the dispatcher to call."""
 
     name = id(op)  # hashed at once; an operator's own hash is Python
+    default_dtype = torch.get_default_dtype
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if state.inside or mode.heard or current.trace is not None or timing.listeners or symbolic_sizes.follows:
             return kernel(*args, **kwargs)
         run = state.run
-        if run is not None and not run.is_over and run.dtype is torch.get_default_dtype() and not here.kinds:
+        if run is not None and not run.is_over and run.dtype is default_dtype() and not here.kinds:
             for entry in run.at.behind.get(name, ()):
-                found = entry.fits(args, kwargs, run)
-                if found is not None:
-                    return entry.give(found, run)
+                found = entry.replay(run, args, kwargs)
+                if found is not MISS:
+                    return found
         return _other(op, kernel, args, kwargs)
 
     return call
@@ -259,7 +260,8 @@ def _recorded(op: Any, kernel: Kernel, args: Any, kwargs: Any, leaves: list[Any]
     entry = Entry(recording.at, key, chain)
     is_whole = not drawn and execute.downloads == downloads and call.tell(entry, result, made)
     if is_whole:
-        entry.specs = specs_of(in_order(args, kwargs), iter(entry.leaves))
+        specs = specs_of(in_order(args, kwargs), iter(entry.leaves))
+        entry.replay = replay_of(entry, specs[: len(args)], dict(zip(kwargs, specs[len(args) + 1 :: 2], strict=True)))
         if changed and twin in alike:
             alike.remove(twin)
         alike.append(entry)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,12 @@ from . import dtypes
 from .dtypes import STORED, TORCH, stored
 from .private import lay, new_tensor, strided_view
 from .strides import Part, overlaps, part_of, reach
+
+_reference = weakref.ref
+
+
+class Unlike(Exception):
+    """An argument that cannot be compared with later ones."""
 
 
 class Place:
@@ -73,7 +80,7 @@ class Cell:
         if self.run is not run:
             self.run = run
             self._value = self._node = None
-            run.cells.append(weakref.ref(self))
+            run.cells.append(_reference(self))
         self.place = place
         return self
 
@@ -92,6 +99,47 @@ class Cell:
         else:
             shape, kept = self.run.kind(self.place)
         return math.prod(shape) == count and kept is dtype
+
+
+_new_cell: Any = object.__new__
+
+
+def promised(run: Any, place: int) -> Cell:
+    """A new cell, whose value a sequence will make."""
+    cell = _new_cell(Cell)  # and its fields here, because a call of __init__ takes longer
+    cell._value = cell._node = None
+    cell.run = run
+    cell.place = place
+    cell.address = 0
+    run.cells.append(_reference(cell))
+    return cell
+
+
+def promise_all(cells: Sequence[Cell], run: Any, places: Sequence[int]) -> None:
+    """Record that a sequence will make the values of cells."""
+    for cell, place in zip(cells, places, strict=True):
+        if cell.run is not run:
+            cell.run = run
+            cell._value = cell._node = None
+            run.cells.append(_reference(cell))
+        cell.place = place
+
+
+def laid(run: Any, place: int, shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A new tensor, whose value a sequence will make."""
+    x = new_tensor(shape, dtype)
+    storage: Any = x.untyped_storage()
+    storage.cell = promised(run, place)
+    return lay(x, storage, 0, shape, stride)
+
+
+def outside(cell: Cell, run: Any) -> Any:
+    """The node of a value that no operator of a sequence made. Raises Unlike if one made it."""
+    if cell.run is not run:
+        return cell.node
+    if cell.place >= 0:
+        raise Unlike
+    return run.inputs[-1 - cell.place]
 
 
 _SAFE = 3e38  # below the largest float32
