@@ -85,6 +85,21 @@ def test_complex_numbers_and_their_parts_share_memory(torch_device: Any) -> None
         torch.zeros(3, device=D).view(torch.int32).cpu()
 
 
+def test_integers_of_bools_are_int64_unless_a_dtype_is_asked_for(torch_device: Any) -> None:
+    here, there = torch.tensor([True, False]), torch.tensor([True, False], device="webgpu")
+    for call in (
+        lambda b: b * 1,
+        lambda b: 1 + b,
+        lambda b: b.cumsum(0),
+        lambda b: torch._foreach_add([b], 1)[0],
+        lambda b: b.sum(dtype=torch.int32),
+        lambda b: b * torch.ones(2, dtype=torch.int32, device=b.device),
+        lambda b: b.to(torch.uint8) << 1,
+    ):
+        found, expected = call(there), call(here)
+        assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist())
+
+
 def test_what_cannot_be_written_raises_as_in_pytorch(x: Tensor) -> None:
     for t in (x, x.to(D)):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):

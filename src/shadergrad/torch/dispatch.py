@@ -19,6 +19,9 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
+import shadergrad as sg
+
+from ..dtypes import DType
 from ..tensor import Tensor
 from . import dtypes, halves, kernels
 from .dtypes import TORCH, stored
@@ -94,6 +97,17 @@ def _on_meta(a: Any) -> Any:
     return torch.device("meta") if isinstance(a, torch.device) else a
 
 
+def _widened(out: Any, *given: Any) -> Any:
+    """A result, as int64 where PyTorch has int64 and this library int32: integers of bools, unless the call names a dtype."""
+    if isinstance(out, (tuple, list)):
+        return tuple([_widened(part, *given) for part in out])
+    if not isinstance(out, Tensor) or out.dtype is not sg.int32:
+        return out
+    leaves = pytree.tree_leaves(given)
+    kinds = {x.dtype for x in leaves if isinstance(x, Tensor)}
+    return out.to(sg.int64) if kinds == {sg.bool} and not any(isinstance(x, DType) for x in leaves) else out
+
+
 def _own(name: str, op: Any) -> Run:
     """A kernel of the table, as the dispatcher calls it."""
     function, takes_tensors, takes_host, is_followed = KERNELS[name]
@@ -113,7 +127,7 @@ def _own(name: str, op: Any) -> Run:
         named = {k: value_of(v, look) for k, v in kwargs.items()} if kwargs else kwargs
         if not takes_halves and halves.any_half(values):
             return wrapped(halves.in_single(function, op, (args, kwargs), values, named))
-        out = function(*values, **named)
+        out = _widened(function(*values, **named), values, named)
         if dtypes.any_substituted():
             return _wrapped_as(op, args, kwargs, out)
         return wrap(out) if isinstance(out, Tensor) else wrapped(out)
@@ -132,7 +146,8 @@ def _same_name(op: Any, function: Callable[..., Any]) -> Run:
         refuse_generator(named.pop("generator", None))
         if "device" in named:
             named["device"] = Place.device
-        out = function(*[value_of(a) for a in given], **named)
+        values = [value_of(a) for a in given]
+        out = _widened(function(*values, **named), values, named)
         if dtypes.any_substituted():
             return _wrapped_as(op, args, kwargs, out)
         return wrapped(out)

@@ -58,8 +58,12 @@ def cat(tensors: Any, dim: int = 0) -> Any:
 
 
 kernel("hardshrink_backward", "softshrink_backward")(lambda g, x, size: sg.where(x.abs() <= size, 0.0, g))
-kernel("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar")(lambda a, b: sg.bitwise_left_shift(a, b))
-kernel("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")(lambda a, b: sg.bitwise_right_shift(a, b))
+kernel("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Tensor", "__lshift__.Scalar")(
+    lambda a, b: sg.bitwise_left_shift(a, b)
+)
+kernel("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Tensor", "__rshift__.Scalar")(
+    lambda a, b: sg.bitwise_right_shift(a, b)
+)
 
 
 @pure_kernel("gelu_backward")
