@@ -9,7 +9,7 @@ exit status is 1.
     VK_DRIVER_FILES=/usr/lib/chromium/vk_swiftshader_icd.json python benchmarks/browser_peers.py build/peers --small --rounds 1   # to try it
 
 The others are borch (PyPI's pyborch: a runtime in TypeScript, and a binding for Pyodide), jax-js and TensorFlow.js. A step is measured in
-rounds: steps are submitted, and the last one's loss is read. The page uploads its batch in each step; the others keep theirs on the GPU. borch
+rounds: steps are submitted, and the last one's loss is read. The page uploads its batch in each step, and is also measured with one that it uploads once; the others keep theirs on the GPU. borch
 records a step and replays it, which it calls compiled; it is also measured without that. Node suspends Python as Chrome and Edge do.
 """
 

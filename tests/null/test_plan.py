@@ -305,6 +305,28 @@ def test_inputs_of_other_arguments_than_the_plans_are_refused() -> None:
 # ---------------------------------------------------------------------------------- equality and JSON
 
 
+def test_a_portable_plan_writes_nothing_where_its_arguments_lie() -> None:
+    # a page uploads a batch once for the runs that take it (web/site/runtime/run.js)
+    w = sg.ones(5, 4)
+
+    @sg.compile
+    def step(x: Any, y: Any) -> Any:
+        w.copy_(x * 2)
+        return {"x": x, "reversed": (x + 1).exp().log() - y, "sum": y.sum()}
+
+    plan = step.portable(sg.ones(5, 4), sg.ones(5, 4)).plan
+    given = {row for row in plan.inputs if plan.buffers[row].role == "argument"}
+    written = {
+        row
+        for d in plan.dispatches
+        for row, access in zip(d.buffers, plan.kernels[d.kernel].access, strict=True)
+        if access != "read"
+    }
+    assert len(given) == 2
+    assert not given & {plan.buffers[row].aliases if plan.buffers[row].aliases is not None else row for row in written}
+    assert all(plan.buffers[row].slot is None for row in given)
+
+
 def test_two_plans_of_the_same_program_are_equal_and_have_equal_json() -> None:
     a, b = training().plan, training().plan
     assert a == b

@@ -18,11 +18,13 @@ from shadergrad.web.join import joined
 ROOT = Path(__file__).parents[2]
 WITHOUT_A_GPU = "Object.defineProperty(Navigator.prototype, 'gpu', {get: () => undefined})"
 USE = """import { CpuProgram } from "shadergrad-runtime/cpu";
-import { NoGpuError, Program, readTensors, writeTensors, type Options } from "shadergrad-runtime";
+import { NoGpuError, Program, readTensors, writeTensors, type Batch, type Options } from "shadergrad-runtime";
 const options: Options = { plan: "portable", inFlight: 4, onlost: ({ reason, stepsLost }) => console.log(reason, stepsLost + 1) };
 const program: Program = await Program.load("step.json", options);
 const results: Record<string, any> = await program.run({ x: [1, 2], y: new Int32Array(1) }, { results: ["loss"] });
 const told: string = program.plan.name + program.refused.map(({ plan, reason }) => plan + reason).join();
+const batch: Batch = program.batch({ x: [1, 2], y: [0] });
+await program.run(batch);
 // @ts-expect-error: a text is no argument of a run
 await program.run({ x: "1" });
 // @ts-expect-error: there is no such option

@@ -192,6 +192,39 @@ def test_a_worker_trains_and_few_steps_are_under_way_at_once(visit: Any, tmp_pat
     assert np.abs(np.subtract(losses, trained(step, digit_batches(1) * 10))).max() < 1e-4
 
 
+BATCHES = """async ([images, labels, other]) => {
+  let writes = 0;
+  const write = GPUQueue.prototype.writeBuffer;
+  GPUQueue.prototype.writeBuffer = function (...given) { writes++; return write.apply(this, given); };
+  const {Program} = await import('./runtime.js');
+  const {CpuProgram} = await import('./cpu.js');
+  const told = {};
+  for (const [name, kind] of [['gpu', Program], ['cpu', CpuProgram]]) {
+    const step = await kind.load('step.json');
+    const given = Float32Array.from(images);
+    const batch = step.batch({images: given, labels});
+    given.fill(9);
+    const before = writes;
+    const run = async (inputs) => (await step.run(inputs)).result;
+    const losses = [await run(batch), await run(batch), await run({images: other, labels}), await run(batch), await run(batch)];
+    told[name] = {losses, writes: writes - before};
+  }
+  return told;
+}"""
+
+
+def test_a_batch_is_uploaded_once_while_no_other_comes_between(visit: Any, tmp_path: Path) -> None:
+    exported(tmp_path)
+    (first, labels), (other, _) = digit_batches(2)
+    flat = [a.ravel().tolist() for a in (first, labels, other)]
+    found = blank(visit, tmp_path).evaluate(BATCHES, flat)
+    step, *_ = digits()
+    expected = trained(step, [(images, labels) for images in (first, first, other, first, first)])
+    assert found["gpu"]["writes"] == 6  # of two arguments, three times
+    for place in found.values():
+        assert np.abs(np.subtract(place["losses"], expected)).max() < 1e-4
+
+
 ERRORS = {
     "run({images, labels, more: 1})": r"[run] there is no argument more; there are: images, labels.",
     "run({images})": "[run] the argument labels is missing.",

@@ -20,7 +20,7 @@ export {} from "./runtime/commands.js";
 export {} from "./runtime/readback.js";
 export {} from "./runtime/run.js";
 export {} from "./runtime/state.js";
-export { Program } from "./runtime/program.js";
+export { Batch, Program } from "./runtime/program.js";
 
 /** @typedef {import("./runtime/numbers.js").Numbers} Numbers */
 /** @typedef {import("./runtime/plan.js").Spec} Spec */

@@ -50,11 +50,18 @@ export function needsOf(plan) {
   return needs;
 }
 
-/** @param {GPUAdapter} adapter @param {string} name @param {number} need */
-export function checkLimit(adapter, name, need) {
-  const has = adapter.limits[/** @type {Limit} */ (name)];
-  if (has < need)
-    throw new NoGpuError(
-      `[load] this GPU is too small for the plan: ${name} is ${has}, the plan needs ${need} (${need - has} more). Hint: a smaller batch.`,
-    );
+/** Refuses an adapter, or a device, that is too small. @param {GPUAdapter | GPUDevice} adapter @param {Record<string, number>} needs */
+export function checkLimits(adapter, needs) {
+  for (const [name, need] of Object.entries(needs)) {
+    const has = adapter.limits[/** @type {Limit} */ (name)];
+    if (has < need)
+      throw new NoGpuError(
+        `[load] this GPU is too small for the plan: ${name} is ${has}, the plan needs ${need} (${need - has} more). Hint: a smaller batch.`,
+      );
+  }
+}
+
+/** @param {string} name of a plan @param {string} why */
+export function refuseUnsuitable(name, why) {
+  if (why) throw new NoGpuError(`[load] the plan ${name} does not suit this GPU: ${why}.`);
 }

@@ -1,6 +1,6 @@
 // -- plans: what an exporter wrote, the names in it, and the files of plans for better adapters
 
-import { ShadergradError } from "./errors.js";
+import { ShadergradError, absent } from "./errors.js";
 
 /** @typedef {{role: string, name: string, shape: number[], dtype: string, aliases: number | null, slot: number | null, bound: number}} Spec */
 /** @typedef {{name: string, access: string[], source: string, origin: string, digest?: string}} Kernel */
@@ -30,8 +30,8 @@ export function rowOf({ buffers: rows, inputs, outputs }, what, name) {
   const found = known.filter((row) => [rows[row].name, keyOf(rows[row]), shortName(rows[row].name)].includes(name));
   const keys = new Set(found.map((row) => keyOf(rows[row])));
   if (keys.size === 1) return found[0];
-  const choice = keys.size ? [...keys] : [...new Set(known.map((row) => rows[row].name))].slice(0, 20);
-  throw new ShadergradError(`[${what}] ${keys.size ? `${name} may be` : `there is no ${name}; there are:`} ${choice.join(", ")}.`);
+  if (!keys.size) throw absent(what, name, [...new Set(known.map((row) => rows[row].name))].slice(0, 20));
+  throw new ShadergradError(`[${what}] ${name} may be ${[...keys].join(", ")}.`);
 }
 
 /** @param {URL} address */

@@ -1,8 +1,8 @@
 // -- programs: a plan on a device, to run, to read from, to write to
 
-import { checkLimit, needsOf } from "./adapter.js";
+import { checkLimits, needsOf } from "./adapter.js";
 import { allocated, commandsOf } from "./commands.js";
-import { ShadergradError } from "./errors.js";
+import { ShadergradError, absent } from "./errors.js";
 import { converted } from "./numbers.js";
 import { FORMAT, checked, described, fetched, keyOf, planOf, rowOf, shortName } from "./plan.js";
 import { Readback } from "./readback.js";
@@ -25,6 +25,14 @@ import { enter, matched, saved } from "./state.js";
  * @property {(compiled: number, of: number) => void} [onkernel] told when a kernel is compiled, and how many there are
  */
 /** @typedef {DeviceOptions & LoadOptions} Options */
+
+/** Inputs of runs that take the same ones: checked once, and uploaded once while no others come between. `Program.batch` makes them. */
+export class Batch {
+  /** @param {Record<string, Numbers>} inputs */
+  constructor(inputs) {
+    this._inputs = inputs;
+  }
+}
 
 /** A plan on a device. */
 export class Program {
@@ -126,45 +134,58 @@ export class Program {
 
   /**
    * One run: a training step, for one. Several may be called without waiting; they run in order, a few at a time.
-   * @param {Record<string, Given>} [inputs] by name; they may not change until the promise is kept
+   * @param {Record<string, Given> | Batch} [inputs] by name; they may not change until the promise is kept
    * @param {{results?: string[]}} [options] which results to read, by default all
    * @returns {Promise<Record<string, any>>} results by name: typed arrays, and numbers where a result is one
    */
   async run(inputs = {}, options = {}) {
-    for (const name of Object.keys(inputs))
-      if (!this._arguments.has(name))
-        throw new ShadergradError(`[run] there is no argument ${name}; there are: ${[...this._arguments.keys()].join(", ") || "none"}.`);
-    const values = [...this._arguments].map(([name, row]) => {
-      if (inputs[name] === undefined) throw new ShadergradError(`[run] the argument ${name} is missing.`);
-      return /** @type {[number, Numbers]} */ ([row, converted("run", this.plan.buffers[row], inputs[name])]);
-    });
+    const batch = inputs instanceof Batch ? inputs : null;
+    const values = this.#converted("run", batch?._inputs ?? inputs);
     const wanted = (options.results ?? [...this._results.keys()]).map((name) => this.#result(name));
     // a place among the steps under way, in the order of asking
     if (++this.#underWay > (this._session.options.inFlight ?? 32)) await new Promise((resolve) => this.#waiting.push(resolve));
     try {
-      return await this._session.doing(() => this._once(values, wanted));
+      return await this._session.doing(() => this._once(values, wanted, batch));
     } finally {
       this.#underWay--;
       this.#waiting.shift()?.(null);
     }
   }
 
+  /**
+   * Inputs for several runs, as `run` takes them. Later changes of the arrays do not reach it.
+   * @param {Record<string, Given>} inputs by name
+   */
+  batch(inputs) {
+    return new Batch(Object.fromEntries(this.#converted("batch", inputs).map(([row, data]) => [this.plan.buffers[row].name, data.slice()])));
+  }
+
+  /** The numbers for each argument's row. @param {string} what @param {any} inputs @returns {[number, Numbers][]} */
+  #converted(what, inputs) {
+    for (const name of Object.keys(inputs))
+      if (!this._arguments.has(name)) throw absent(what, `argument ${name}`, this._arguments.keys());
+    return [...this._arguments].map(([name, row]) => {
+      if (inputs[name] === undefined) throw new ShadergradError(`[${what}] the argument ${name} is missing.`);
+      return [row, converted(what, this.plan.buffers[row], inputs[name])];
+    });
+  }
+
   /** @param {string} name @returns {[string, number]} */
   #result(name) {
     const row = this._results.get(name);
-    if (row === undefined) throw new ShadergradError(`[run] there is no result ${name}; there are: ${[...this._results.keys()].join(", ")}.`);
+    if (row === undefined) throw absent("run", `result ${name}`, this._results.keys());
     return [name, row];
   }
 
-  /** @param {[number, Numbers][]} values @param {[string, number][]} wanted @returns {Promise<Record<string, any>>} */
-  async _once(values, wanted) {
+  /** @param {[number, Numbers][]} values @param {[string, number][]} wanted @param {Batch | null} batch that has the values @returns {Promise<Record<string, any>>} */
+  async _once(values, wanted, batch) {
     const session = this._session;
     if (session.error) throw new ShadergradError(`[run] the GPU reports an error: ${session.error}`);
     // after a loss it is another one
     const ready = this.#ready;
-    const { staging, begin, places } = submitted(session, this.plan, ready, this.#readback, this._faulting, values, wanted);
+    const { staging, begin, places } = submitted(session, this.plan, ready, this.#readback, this._faulting, values, wanted, batch);
     this.steps++;
-    void session.keep();
+    if (session.due) void session.keep();
     const bytes = await this.#readback.read(staging);
     if (this._faulting >= 0) this.#raise(new Int32Array(bytes, begin, 4));
     if (ready.clock) this.gpuTime = gpuTimeIn(bytes, begin);
@@ -226,14 +247,13 @@ export class Program {
    * @returns {Promise<Uint8Array<ArrayBuffer>>}
    */
   async saveState() {
-    const held = [...this._session.held.values()].filter(({ key }) => !key.startsWith("argument/"));
-    return saved(this._session, held, ({ key }) => key, { format: "shadergrad.state", steps: `${this.steps}` });
+    return saved(this._session, [...this._session.held.values()], ({ key }) => key, { format: "shadergrad.state", steps: `${this.steps}` });
   }
 
   /** The parameters and buffers of the model alone, by their names: for `load_state_dict` in Python. @returns {Promise<Uint8Array<ArrayBuffer>>} */
   async saveWeights() {
-    const wanted = new Set(this._exported.weights);
-    return saved(this._session, [...this._session.held.values()].filter((held) => wanted.has(held.key)), (held) => held.spec.name);
+    const weights = [...this._session.held.values()].filter(({ key }) => this._exported.weights.includes(key));
+    return saved(this._session, weights, ({ spec }) => spec.name);
   }
 
   /**
@@ -242,7 +262,7 @@ export class Program {
    * @param {ArrayBuffer | Uint8Array | Blob} file
    */
   async loadState(file) {
-    const bytes = file instanceof Blob ? await file.arrayBuffer() : file instanceof Uint8Array ? file.slice().buffer : file;
+    const bytes = await new Blob([/** @type {BlobPart} */ (file)]).arrayBuffer();
     const { plain, found } = matched(this._session, this._exported.weights, bytes);
     await this._session.reopening;
     for (const [held, data] of found) this.#put(held, data);
@@ -280,7 +300,7 @@ export class Program {
 
   /** Whether the open device is large enough. */
   #check() {
-    if (this.device) for (const [name, need] of Object.entries(needsOf(this.plan))) checkLimit(/** @type {any} */ (this.device), name, need);
+    if (this.device) checkLimits(this.device, needsOf(this.plan));
   }
 
   /** Gets its kernels onto the session's device. @param {Options["onkernel"]} onkernel */

@@ -5,20 +5,22 @@ import { DTYPES, arrayOf, sizeOf } from "./numbers.js";
 
 /** @typedef {import("./numbers.js").Numbers} Numbers */
 
+/** What a file has, and where its numbers begin. @param {ArrayBuffer} file @returns {[Record<string, any>, number]} */
+function headerOf(file) {
+  try {
+    const length = Number(new DataView(file).getBigUint64(0, true));
+    return [JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, length))), 8 + length];
+  } catch {
+    throw new ShadergradError("[readTensors] this is no safetensors file, or it is damaged.");
+  }
+}
+
 /**
  * The tensors of a safetensors file, by name, as a GPU stores them.
  * @param {ArrayBuffer} file @returns {Map<string, {dtype: string, shape: number[], data: Numbers}>}
  */
 export function readTensors(file) {
-  const view = new DataView(file);
-  let header;
-  let start = 8;
-  try {
-    start += Number(view.getBigUint64(0, true));
-    header = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, start - 8)));
-  } catch {
-    throw new ShadergradError("[readTensors] this is no safetensors file, or it is damaged.");
-  }
+  const [header, start] = headerOf(file);
   const found = new Map();
   for (const [name, { dtype, shape, data_offsets: place }] of Object.entries(header)) {
     if (name === "__metadata__") continue;
@@ -42,10 +44,7 @@ export function readTensors(file) {
 }
 
 /** The texts that a safetensors file holds beside its tensors. @param {ArrayBuffer} file @returns {Record<string, string>} */
-export function metadataOf(file) {
-  const length = Number(new DataView(file).getBigUint64(0, true));
-  return JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, length))).__metadata__ ?? {};
-}
+export const metadataOf = (file) => headerOf(file)[0].__metadata__ ?? {};
 
 /**
  * A safetensors file.
@@ -65,12 +64,11 @@ export function writeTensors(tensors, metadata) {
     header[t.name] = { dtype, shape: t.shape, data_offsets: [end, (end += bytes.length)] };
     parts.push(bytes);
   }
-  const text = JSON.stringify(header);
-  const head = new TextEncoder().encode(text + " ".repeat((8 - (new TextEncoder().encode(text).length % 8)) % 8));
-  const file = new Uint8Array(8 + head.length + end);
-  new DataView(file.buffer).setBigUint64(0, BigInt(head.length), true);
+  const head = new TextEncoder().encode(JSON.stringify(header));
+  let at = 8 + 8 * Math.ceil(head.length / 8);
+  const file = new Uint8Array(at + end).fill(32, 8, at); // spaces behind the header
+  new DataView(file.buffer).setBigUint64(0, BigInt(at - 8), true);
   file.set(head, 8);
-  let at = 8 + head.length;
   for (const bytes of parts) {
     file.set(bytes, at);
     at += bytes.length;

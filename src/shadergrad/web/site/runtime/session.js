@@ -1,7 +1,7 @@
 // -- the device, and what programs share on it
 
-import { checkLimit, needsOf, roundUp, unsuitable } from "./adapter.js";
-import { NoGpuError, ShadergradError } from "./errors.js";
+import { checkLimits, needsOf, refuseUnsuitable, roundUp, unsuitable } from "./adapter.js";
+import { NoGpuError, ShadergradError, absent } from "./errors.js";
 import { arrayOf, sizeOf } from "./numbers.js";
 
 /** @typedef {import("./numbers.js").Numbers} Numbers */
@@ -72,21 +72,18 @@ export class Session {
     await this.reopening;
     if (wished === "portable" || (wished ? !known && this.device : !manifests.length)) return [null];
     if (wished && !known)
-      throw new ShadergradError(`[load] there is no plan ${wished}; there are: ${[...manifests.map((m) => m.name), "portable"].join(", ")}.`);
+      throw absent("load", `plan ${wished}`, [...manifests.map((m) => m.name), "portable"]);
     const adapter = this.found ?? (await this.request());
     const why = (/** @type {Manifest} */ { requires }) => unsuitable(requires, this.device ?? adapter, adapter);
-    if (known && why(known)) throw new NoGpuError(`[load] the plan ${wished} does not suit this GPU: ${why(known)}.`);
+    if (known) refuseUnsuitable(known.name, why(known));
     return known ? [known] : [...manifests.filter((m) => !why(m)), null];
   }
 
   /** Opens a device, at first and after a loss. */
   async open() {
     const adapter = await this.request();
-    for (const { plan, _requires: requires } of this.programs) {
-      const why = requires && unsuitable(requires, adapter, adapter);
-      if (why) throw new NoGpuError(`[load] the plan ${plan.name} does not suit this GPU: ${why}.`);
-    }
-    for (const [name, need] of Object.entries(this.needs)) checkLimit(adapter, name, need);
+    for (const { plan, _requires: requires } of this.programs) if (requires) refuseUnsuitable(plan.name, unsuitable(requires, adapter, adapter));
+    checkLimits(adapter, this.needs);
     const timing = this.options.timestamps && adapter.features.has("timestamp-query");
     this.device = await adapter.requestDevice({
       requiredLimits: this.needs,
@@ -148,7 +145,7 @@ export class Session {
    */
   async doing(work) {
     for (;;) {
-      await this.reopening;
+      if (this.reopening) await this.reopening; // without a promise in each step
       if (this.closed) throw new ShadergradError("[run] the program was destroyed.");
       const device = this.device;
       try {
@@ -185,10 +182,13 @@ export class Session {
     return this.doing(() => this.download(held.map((h) => [h.buffer, h.spec])));
   }
 
+  /** Whether it is time for `keep`. */
+  get due() {
+    return !this.copying && performance.now() - this.copied >= (this.options.keepEvery ?? 2000);
+  }
+
   /** Copies what steps change to the host, now and then, so that a lost device costs little. */
   async keep() {
-    const every = this.options.keepEvery ?? 2000;
-    if (this.copying || performance.now() - this.copied < every) return;
     this.copying = true;
     const changing = [...this.held.values()].filter((held) => held.changes);
     const { writes, device } = this;
