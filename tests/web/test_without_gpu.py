@@ -16,6 +16,7 @@ import shadergrad.nn.functional as F
 from shadergrad import nn
 from shadergrad.data import load_digits
 from shadergrad.runtime import llvm
+from shadergrad.system.safe_tensors import load_file
 
 from .steps import BATCH, automaton, digit_batches, digits, sequences
 from .test_pages import automaton_page, figure, opened, wait_for_steps
@@ -75,7 +76,30 @@ def xor() -> tuple[Any, list[tuple[np.ndarray, np.ndarray]]]:
     return step, [(x, y)] * 100
 
 
+def integers() -> tuple[Any, list[tuple[np.ndarray, np.ndarray]]]:
+    """int64 labels, as NumPy and PyTorch have them; a count in int64 and a mask as state."""
+    sg.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(7, 8), nn.Tanh(), nn.Linear(8, 7))
+    optimizer = sg.optim.SGD(model.parameters(), lr=0.5)
+    right, seen = sg.zeros((), dtype=sg.int64), sg.zeros(7, dtype=sg.bool)
+
+    @sg.compile
+    def step(x: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        optimizer.zero_grad()
+        logits = model(x)
+        loss = F.cross_entropy(logits, y)
+        loss.backward()
+        optimizer.step()
+        right.add_((logits.argmax(1) == y).sum())
+        seen.logical_or_(F.one_hot(x, 7).bool().any(0))
+        return loss + right * 0.01 + seen.sum()
+
+    rng = np.random.default_rng(0)
+    return step, [(x, (3 * x + 1) % 7) for x in rng.integers(0, 7, (20, 5))]
+
+
 STEPS = {
+    "integers": integers,
     "mlp": lambda: (digits()[0], digit_batches(30)),
     "cnn": cnn,
     "xor": xor,
@@ -109,6 +133,11 @@ def test_a_step_on_the_pages_cpu_gives_the_losses_of_the_cpu_device(
     assert np.abs(np.subtract(there, here)).max() < 1e-4
     state = page.evaluate("async () => [...await window.step.saveState()]")
     (tmp_path / "later").write_bytes(bytes(state))
+    sg.web.save_state(step, tmp_path / "own", *map(sg.tensor, batches[0]))
+    ours, theirs = (load_file(tmp_path / name) for name in ("own", "later"))
+    for key, value in ours.items():
+        if value.dtype.kind != "f":
+            assert (theirs[key].dtype, theirs[key].tolist()) == (value.dtype, value.tolist()), key
     sg.web.load_state(step, tmp_path / "later", *map(sg.tensor, batches[0]))  # what it saves is Python's, too
 
 
@@ -179,6 +208,7 @@ def test_a_folder_without_llvmlite_has_plain_javascript_alone(tmp_path: Path, mo
     sg.web.export(step, tmp_path, *map(sg.tensor, batches[0]))
     assert not [path.name for path in tmp_path.iterdir() if "wasm" in path.name and path.name.startswith("step")]
     assert "wasm" not in json.loads((tmp_path / "step.json").read_text())
+    assert json.loads((tmp_path / "page.json").read_text())["wasm"] == "[wasm] there is none"
 
 
 def test_results_that_lie_in_an_input_are_those_of_before_the_step(visit: Any, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def export(
     made = _programs((step, args, kwargs), programs or {}, wanted)
     outputs = {name: part.outputs for name, part in made.portable.items()}
     modules, refused = _on_cpu(made.node_by_node, outputs)
-    compiled = _in_wasm(made.node_by_node, outputs) if not refused else {}
+    compiled, interpreted = ({}, refused) if refused else _in_wasm(made.node_by_node, outputs)
     if page == "compare" and refused:
         raise WebError(f"[compare] {refused}")
     _check_data(made.portable["step"].arguments, data or {})
@@ -115,6 +115,7 @@ def export(
         "programs": list(made.portable),
         "data": DATA if data else None,
         "cpu": refused,  # why the page cannot train on the CPU; "" where it can
+        "wasm": interpreted,  # why it trains there in plain JavaScript alone; "" where it has WebAssembly
         "work": work(made.node_by_node["step"], "step" in compiled),
         "settings": dict(settings or {}),
     }
@@ -210,12 +211,12 @@ def _on_cpu(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]
         return {}, str(error)
 
 
-def _in_wasm(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]]) -> dict[str, WasmStep]:
-    """The programs in WebAssembly; none if one of them is not supported, or if llvmlite is missing."""
+def _in_wasm(parts: Mapping[str, PortableStep], outputs: Mapping[str, list[Label]]) -> tuple[dict[str, WasmStep], str]:
+    """The programs in WebAssembly, and ""; or none, and the reason: one of them is not supported, or llvmlite is missing."""
     try:
-        return {name: wasm_step.render(part.plan, outputs[name]) for name, part in parts.items()}
-    except WebError:
-        return {}
+        return {name: wasm_step.render(part.plan, outputs[name]) for name, part in parts.items()}, ""
+    except WebError as error:
+        return {}, str(error)
 
 
 def _title_of(step: sg.CompiledStep) -> str:

@@ -8,14 +8,16 @@ are functions in plain JavaScript.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..compile.native.program import Row, Step, Steps, steps_of
 from ..compile.native.registers import WASM
 from ..compile.native.slots import room_of, slots_of
 from ..compile.native.webassembly import Layout, layout_of, module_of
+from ..dtypes import int32, int64
 from ..graph.primitive import Primitive, to_data
 from ..plan import Label, Plan
 from ..primitives.indexing import InRange
@@ -42,6 +44,7 @@ def render(plan: Plan, labels: Sequence[Label]) -> WasmStep:
     """The step of a plan for the interpreter. labels: of its outputs. Raises a WebError for unsupported operations, and if
     llvmlite is missing.
     """
+    plan = _in_32_bits(plan)
     steps = steps_of(plan, WASM)
     if steps is None:
         raise WebError("[wasm] the step computes nothing, or holds arrays without elements.")
@@ -51,6 +54,25 @@ def render(plan: Plan, labels: Sequence[Label]) -> WasmStep:
     hosted = [s.hosted for s in steps.steps if s.hosted is not None]
     refuse_unknown({type(p).__name__ for h in hosted for p in (h.of, *(v for views in h.views for v in views))})
     return _Module(steps, keyed(plan), labels).render()
+
+
+def _in_32_bits(plan: Plan) -> Plan:
+    """The plan with int32 in place of int64, as on a GPU: the page's arrays have no other integers of 64 bits."""
+    narrow = {"dtype": int32.name}
+    kernels = []
+    for kernel in plan.kernels:
+        given = json.loads(kernel.parameters or "null")
+        found = json.loads(
+            kernel.parameters or "null", object_hook=lambda d: narrow if d == {"dtype": int64.name} else d
+        )
+        large = (
+            [v for v in found.values() if type(v) is int and not -(1 << 31) <= v < 1 << 31] if found != given else []
+        )
+        if large:
+            raise WebError(f"[wasm] {large[0]} does not fit into 32 bits.")
+        kernels.append(kernel if found == given else replace(kernel, parameters=json.dumps(found)))
+    buffers = tuple(replace(spec, dtype=int32) if spec.dtype is int64 else spec for spec in plan.buffers)
+    return replace(plan, buffers=buffers, kernels=tuple(kernels))
 
 
 @dataclass

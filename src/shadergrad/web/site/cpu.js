@@ -103,7 +103,8 @@ export class CpuProgram extends Program {
     const { held, settled } = /** @type {Memory} */ (/** @type {any} */ (this._session));
     const state = new Map(tensors);
     for (const [key, { buffer, spec }] of held) state.set(key, { data: viewOf(/** @type {any} */ (buffer), spec) });
-    const adopted = [...state.keys()].filter((key) => !settled.has(key));
+    // of bool a module has bytes, and programs share words: those are copied
+    const adopted = [...state.keys()].filter((key) => !settled.has(key) && held.get(key)?.spec.dtype !== "bool");
     const module = (this.#module = load(state, code, adopted));
     for (const key of held.keys()) settled.add(key);
     for (const key of module.home ? adopted : []) {
