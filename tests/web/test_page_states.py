@@ -152,6 +152,32 @@ def test_a_diverged_training_is_told_with_its_remedy(visit: Any, tmp_path: Path)
     said(page, "^$")
 
 
+def test_results_without_names_are_told_apart_and_the_first_is_the_loss(visit: Any, tmp_path: Path) -> None:
+    """Also where another result is so large that the loss beside it would be a line at the bottom."""
+    w = sg.zeros(3, requires_grad=True)
+    optimizer = sg.optim.SGD([w], lr=0.1)
+
+    @sg.compile
+    def step(x: sg.Tensor) -> tuple[sg.Tensor, sg.Tensor]:
+        optimizer.zero_grad()
+        loss = (x * w - x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss, (x > 9).float().mean() + 90
+
+    sg.web.export(step, tmp_path, sg.ones(4, 3), settings={"steps": 60}, programs={"more": (sg.compile(w.sum),)})
+    page = opened(visit, tmp_path, path="index.html#on=CPU", script=DRAWN)
+    assert re.search(r"^Finished after 60 steps: result 0 [\d.e-]+\. Start goes on\.$", said(page, "^Finished"))
+    assert figure(page, "result 0") != "–"
+    page.wait_for_function("() => document.querySelector('.legend').textContent === 'result 0result 1 (right scale)'")
+    assert {"95"} & {*page.evaluate("texts")}  # the scale of the second
+    boxes = [
+        page.locator("section", has=page.locator("h2", has_text=name)).bounding_box()
+        for name in ("Inputs", "Parameters")
+    ]
+    assert boxes[0]["y"] == boxes[1]["y"]  # no holes between them
+
+
 def test_a_page_that_was_out_of_sight_says_why_it_is_paused(visit: Any, tmp_path: Path) -> None:
     line_site(tmp_path, settings={"steps": 1_000_000_000})
     page = opened(visit, tmp_path, path="index.html#on=CPU")
@@ -276,7 +302,11 @@ def test_the_playgrounds_chart_has_a_scale_and_tells_numbers_apart(visit: Any, t
     page.click("#run")
     page.wait_for_selector("text=Finished in")
     legend = page.locator("#chart .legend span").all_inner_texts()
-    assert legend == ["loss 4,115 after 3 points", "rate 0.5 after 3 points", "gone not finite after 3 points"]
+    assert legend == [
+        "loss 4,115 after 3 points",
+        "rate (right scale) 0.5 after 3 points",
+        "gone not finite after 3 points",
+    ]
     page.wait_for_function("() => ['0', 'point 0', 'point 10'].every((text) => texts.includes(text))")
     assert page.locator("#status.error").count() == 0
     page.fill("#program", "one curve")
@@ -287,6 +317,19 @@ def test_the_playgrounds_chart_has_a_scale_and_tells_numbers_apart(visit: Any, t
     page.wait_for_selector("#status.error:has-text('The program failed')")
     page.click("#run")  # the curves of the program before are gone
     page.wait_for_selector("text=loss 4,115 after 3 points")
+    odd = "x = 'ä€𝄞 \u2028 #&%+\\'\n\tpass " + "".join(np.random.default_rng(0).choice([*"abcdefgh+/="], 200_000))
+    page.fill("#program", odd)
+    page.click("#share")
+    page.wait_for_function("() => location.hash.length > 1e4")  # as it is long, it is packed
+    page.fill("#program", "another")
+    page.evaluate("() => { const link = location.hash; location.hash = ''; location.hash = link; }")  # in the same tab
+    page.wait_for_function("(odd) => document.querySelector('#program').value === odd", arg=odd)
+
+
+def test_a_playground_without_its_list_of_files_says_so(visit: Any, tmp_path: Path) -> None:
+    sg.web.playground(tmp_path)
+    (tmp_path / "python.json").unlink()
+    said(visit(tmp_path, refused=NOT_FOUND), "^Python could not be loaded: python.json cannot be loaded: status 404")
 
 
 def test_on_a_phone_the_playground_shows_what_a_program_does(visit: Any, tmp_path: Path) -> None:

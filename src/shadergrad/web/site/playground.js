@@ -26,7 +26,7 @@ let tabLeaves = false;
 async function packed(/** @type {string} */ text) {
   const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 async function unpacked(/** @type {string} */ text) {
   const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
@@ -44,15 +44,21 @@ function show(/** @type {string} */ text, wrong = false) {
 
 /** Adds a point to each curve; the legend tells its last value. @param {Record<string, number | null>} values */
 function plot(values) {
-  for (const [name, value] of Object.entries(values)) {
+  for (const name of Object.keys(values)) {
     const points = (counts.get(name) ?? 0) + 1;
     counts.set(name, points);
-    chart.add(name, points, value ?? NaN);
-    const text = `${name} ${value === null ? "not finite" : short(value, 4)} after ${points.toLocaleString("en")} ${points === 1 ? "point" : "points"}`;
+    chart.add(name, points, values[name] ?? NaN);
+  }
+  const [beside] = chart.beside();
+  for (const [name, value] of Object.entries(values)) {
+    const curve = chart.curves.get(name);
+    const points = counts.get(name) ?? 0;
+    const scale = curve && beside.has(curve) ? " (right scale)" : "";
+    const text = `${name}${scale} ${value === null ? "not finite" : short(value, 4)} after ${points.toLocaleString("en")} ${points === 1 ? "point" : "points"}`;
     const entry = entries.get(name) ?? h("span");
     entries.set(name, entry);
     entry.textContent = text;
-    entry.style.setProperty("--colour", `var(${chart.curves.get(name)?.colour ?? "--soft"})`);
+    entry.style.setProperty("--colour", `var(${curve?.colour ?? "--soft"})`);
   }
   const isShown = [...entries.values()].every((entry) => entry.isConnected); // the chart has put a name there of its own
   if (!isShown || chart.legend.childElementCount !== entries.size) chart.legend.replaceChildren(...entries.values());
@@ -153,13 +159,23 @@ editor.onkeydown = (event) => {
 chart.element.id = "chart";
 chart.element.hidden = true;
 output.before(chart.element);
-shelf = await (await fetch(new URL("python.json", import.meta.url))).json();
-for (const name of Object.keys(shelf.examples)) example.append(new Option(name, name));
-const shared = new URLSearchParams(location.hash.slice(1)).get("program");
-try {
-  editor.value = shared ? await unpacked(shared) : Object.values(shelf.examples)[0];
-} catch {
-  show("The program in the address is damaged.", true);
-  editor.value = Object.values(shelf.examples)[0];
+
+/** Takes the program of the address; without one, what the editor holds stays. */
+async function open() {
+  const shared = new URLSearchParams(location.hash.slice(1)).get("program");
+  try {
+    if (shared) editor.value = await unpacked(shared);
+  } catch {
+    show("The program in the address is damaged.", true);
+  }
 }
-begin();
+
+const answer = await fetch(new URL("python.json", import.meta.url)).catch(() => null);
+if (answer?.ok) {
+  shelf = await answer.json();
+  for (const name of Object.keys(shelf.examples)) example.append(new Option(name, name));
+  editor.value = Object.values(shelf.examples)[0];
+  await open();
+  addEventListener("hashchange", open); // another link, followed in the same tab
+  begin();
+} else fail(`python.json cannot be loaded: ${answer ? `status ${answer.status}` : "no answer"}.`);

@@ -8,7 +8,10 @@ const SHOWN = 10; // values of a result
 export async function start(remote, page, info, main) {
   const training = new Training(remote, page, info);
   const others = page.programs.slice(1).map((name) => program(remote, name));
-  main.replaceChildren(training.element, await inputs(remote, info), ...others, state(info));
+  const parameters = state(info);
+  // beside the inputs, as one of three, or below all others
+  if (others.length !== 1) parameters.classList.add(others.length ? "wide" : "rest");
+  main.replaceChildren(training.element, await inputs(remote, info), ...others, parameters);
   training.begin();
 }
 
@@ -53,7 +56,7 @@ function program(remote, name) {
     const rows = results.map((/** @type {{name: string, shape: number[]}} */ { name: result, shape }) => {
       const all = values[result];
       const first = typeof all === "number" ? short(all, 4) : Array.from(all.slice(0, SHOWN), (x) => short(Number(x), 3)).join(", ");
-      return h("tr", {}, h("td", {}, h("code", {}, result)), h("td", {}, `(${shape.join(", ")})`), h("td", {}, all.length > SHOWN ? `${first}, …` : first));
+      return h("tr", {}, h("td", {}, h("code", {}, result)), h("td", {}, `(${shape.join(", ")})`), h("td", { class: "values" }, all.length > SHOWN ? `${first}, …` : first));
     });
     table.replaceChildren(head, ...rows);
   };
@@ -74,5 +77,5 @@ function state(info) {
   const rows = info.names
     .filter(({ role, name }) => role === "parameter" && !seen.has(name) && seen.add(name))
     .map(({ name, shape }) => h("tr", {}, h("td", {}, h("code", {}, name)), h("td", {}, `(${shape.join(", ")})`)));
-  return h("section", { class: "rest" }, h("h2", {}, "Parameters"), h("div", { class: "scroll" }, h("table", {}, ...rows)));
+  return h("section", {}, h("h2", {}, "Parameters"), h("div", { class: "scroll" }, h("table", {}, ...rows)));
 }

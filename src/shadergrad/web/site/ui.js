@@ -172,10 +172,20 @@ export function strokes(canvas, draw) {
 }
 
 const COLOURS = ["--first", "--second", "--third", "--soft"];
+const FAR = 8; // times as large as the first curve, or as small: beside it one of both would be a line at the bottom
 
-/** Curves over steps. Those whose `unit` is "%" have a colour of their own, and a scale from 0 to 100 on the right. */
+/** @typedef {{points: [number, number][], colour: string, unit: string, label: string, entry: HTMLElement}} Curve */
+
+/** The least and the most of curves, with 0. @param {Curve[]} curves @returns {[number, number]} */
+const rangeOf = (curves) =>
+  curves.flatMap(({ points }) => points).reduce(([least, most], [, y]) => [Math.min(least, y), Math.max(most, y)], [0, 0]);
+
+/**
+ * Curves over steps. Those whose `unit` is "%" have a colour of their own, and a scale from 0 to 100 on the right; where there are none, curves
+ * of other sizes than the first have a scale there.
+ */
 export class Chart {
-  /** @type {Map<string, {points: [number, number][], colour: string, unit: string}>} */ curves = new Map();
+  /** @type {Map<string, Curve>} */ curves = new Map();
   pending = false;
 
   /** @param {string} label @param {boolean} [overlaid] curves that hide each other: the first is drawn broad @param {string} [axis] what is counted */
@@ -195,9 +205,10 @@ export class Chart {
     let curve = this.curves.get(name);
     if (!curve) {
       const before = [...this.curves.values()].filter((other) => other.unit === unit).length;
-      curve = { points: [], colour: unit ? "--good" : COLOURS[before % COLOURS.length], unit };
+      const [colour, label] = [unit ? "--good" : COLOURS[before % COLOURS.length], unit ? `${name} (${unit})` : name];
+      curve = { points: [], colour, unit, label, entry: h("span", { style: `--colour: var(${colour})` }, label) };
       this.curves.set(name, curve);
-      this.legend.append(h("span", { style: `--colour: var(${curve.colour})` }, unit ? `${name} (${unit})` : name));
+      this.legend.append(curve.entry);
     }
     curve.points.push([step, value]);
     if (curve.points.length > MOST_POINTS) curve.points = curve.points.filter((_, k) => k % 2);
@@ -219,12 +230,29 @@ export class Chart {
     });
   }
 
+  /** The curves that have the scale on the right, and what it shows at its bottom and at its top. @returns {[Set<Curve>, number, number]} */
+  beside() {
+    const [first, ...others] = this.curves.values();
+    const percent = [...this.curves.values()].filter(({ unit }) => unit === "%");
+    if (percent.length || !others.length || this.overlaid) return [new Set(percent), 0, 100];
+    const sizeOf = (/** @type {Curve} */ curve) => Math.max(...rangeOf([curve]).map(Math.abs));
+    const size = sizeOf(first);
+    const far = others.filter((other) => size && sizeOf(other) && (sizeOf(other) > FAR * size || size > FAR * sizeOf(other)));
+    const [least, most] = rangeOf(far);
+    return [new Set(far), least, least + 1.05 * (most - least)];
+  }
+
   paint() {
     const { context: c, width, height } = fitted(this.canvas, 190);
-    const [left, right, top, bottom] = [50, [...this.curves.values()].some((x) => x.unit === "%") ? 34 : 8, 8, 20];
+    const [beside, low, high] = this.beside();
+    const [left, right, top, bottom] = [50, beside.size ? (high === 100 ? 34 : 50) : 8, 8, 20];
+    for (const curve of this.curves.values()) {
+      const text = beside.has(curve) && !curve.unit ? `${curve.label} (right scale)` : curve.label;
+      if (curve.entry.textContent !== text) curve.entry.textContent = text;
+    }
     c.clearRect(0, 0, width, height);
     c.font = "11px system-ui, sans-serif";
-    const all = [...this.curves.values()].flatMap((curve) => (curve.unit === "%" ? [] : curve.points));
+    const main = [...this.curves.values()].filter((curve) => !beside.has(curve));
     const ends = [...this.curves.values()].map((curve) => curve.points.at(-1)?.[0] ?? 0);
     if (!ends.length) {
       c.fillStyle = colour("--soft");
@@ -233,9 +261,8 @@ export class Chart {
       return;
     }
     const last = Math.max(10, ...ends);
-    const least = all.reduce((m, [, y]) => Math.min(m, y), 0);
-    const most = all.reduce((m, [, y]) => Math.max(m, y), least) || least + 1;
-    const span = 1.05 * (most - least);
+    const [least, most] = rangeOf(main);
+    const span = 1.05 * (most - least) || 1;
     const x = (/** @type {number} */ step) => left + ((width - left - right) * step) / last;
     const y = (/** @type {number} */ part) => height - bottom - (height - top - bottom) * part;
     c.strokeStyle = colour("--line");
@@ -247,10 +274,10 @@ export class Chart {
       c.lineTo(width - right, y(part));
       c.stroke();
       c.textAlign = "right";
-      if (all.length) c.fillText(short(least + span * part, 2), left - 5, y(part) + 4);
+      if (main.length) c.fillText(short(least + span * part, 2), left - 5, y(part) + 4);
       if (right > 8) {
         c.textAlign = "left";
-        c.fillText(`${100 * part}`, width - right + 5, y(part) + 4);
+        c.fillText(short(low + (high - low) * part, 2), width - right + 5, y(part) + 4);
       }
     }
     c.textAlign = "left";
@@ -263,7 +290,7 @@ export class Chart {
       if (this.overlaid) c.lineWidth = curve.colour === "--first" ? 6 : 1.8;
       c.strokeStyle = c.fillStyle = colour(curve.colour);
       c.beginPath();
-      const places = curve.points.map(([step, value]) => [x(step), y(curve.unit === "%" ? value / 100 : (value - least) / span)]);
+      const places = curve.points.map(([step, value]) => [x(step), y(beside.has(curve) ? (value - low) / (high - low) : (value - least) / span)]);
       for (const [u, v] of places) c.lineTo(u, v);
       const crowd = Math.floor((3 * places.length) / width);
       if (crowd > 2) {
@@ -314,6 +341,7 @@ export class Training {
   /** The training begun last. */ latest = {};
   /** Until what shows the weights shows those of the last step. @type {Promise<any>} */ settling = Promise.resolve();
   diverged = false;
+  /** The curve of the loss. */ label = "loss";
   /** Until a training's first step. @type {number | undefined} */ patience;
 
   /** @param {Remote} remote @param {Page} page @param {Info} info */
@@ -322,8 +350,8 @@ export class Training {
     this.page = page;
     this.info = info;
     this.most = page.settings.steps ?? 3000;
-    /** Which result is the loss. */
-    this.main = page.settings.loss ?? "loss";
+    /** Which result is the loss; if none is called so, the first number. @type {string | undefined} */
+    this.main = page.settings.loss;
     this.chart = new Chart("loss over steps");
     this.speed = page.settings.batch ? "samples a second" : "steps a second";
     /** @type {Record<string, HTMLElement>} */
@@ -482,7 +510,8 @@ export class Training {
     return trying(async () => {
       const goal = this.steps < this.most ? this.most : this.steps + this.most;
       await this.remote.call("train", goal - this.steps);
-      const { steps: done } = await this.remote.call("info");
+      const { steps: done, ...info } = await this.remote.call("info");
+      this.place({ ...info, steps: done }); // its steps may take less time than when the places were compared
       await this.settling;
       if (done >= goal && this.latest === own && !this.diverged) say(`Finished after ${done.toLocaleString("en")} steps: ${this.result()}. Start goes on.`);
     }).finally(() => this.latest === own && this.paused());
@@ -513,7 +542,7 @@ export class Training {
 
   /** What has been reached, for the end of a training. */
   result() {
-    return `loss ${this.figures.loss.textContent}`;
+    return `${this.label} ${this.figures.loss.textContent}`;
   }
 
   async step() {
@@ -567,15 +596,20 @@ export class Training {
 
   /** @param {number} step @param {Record<string, number | ArrayLike<number>>} row */
   add(step, row) {
-    for (const [name, value] of Object.entries(row)) {
-      if (typeof value !== "number") continue;
-      const own = name === "result" ? "loss" : name;
+    const numbers = Object.entries(row).filter(([, value]) => typeof value === "number");
+    this.main ??= (numbers.find(([name]) => name === "loss") ?? numbers[0])?.[0];
+    for (const [name, value] of /** @type {[string, number][]} */ (numbers)) {
+      // a single result has no name, and those of a tuple have numbers
+      const own = name === "result" ? "loss" : /^\d+$/.test(name) ? `result ${name}` : name;
       this.chart.add(own, step, value);
-      if (own !== "loss" && own !== this.main) continue;
-      this.figures.loss.textContent = short(value, 4);
+      if (name !== this.main) continue;
+      this.label = own;
+      const { loss } = this.figures;
+      loss.textContent = short(value, 4);
+      if (loss.previousElementSibling) loss.previousElementSibling.textContent = own;
       if (Number.isFinite(value) || this.diverged) continue;
       this.diverged = true;
-      say(`The loss is ${value} at step ${step.toLocaleString("en")}: training has diverged. Reset, and set a smaller learning rate.`, true);
+      say(`The ${own} is ${value} at step ${step.toLocaleString("en")}: training has diverged. Reset, and set a smaller learning rate.`, true);
     }
   }
 }
