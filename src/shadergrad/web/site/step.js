@@ -22,7 +22,7 @@ async function inputs(remote, info) {
   const sources = {};
   for (const { name, shape, dtype } of info.arguments) {
     const data = await remote.call("data", name);
-    sources[name] = h("td", {}, data ? `${data.shape[0].toLocaleString("en")} samples` : "random, the same at each step");
+    sources[name] = h("td", { class: "values" }, data ? `${data.shape[0].toLocaleString("en")} samples` : "random, the same at each step");
     rows.push(h("tr", {}, h("td", {}, h("code", {}, name)), h("td", {}, `${dtype} (${shape.join(", ")})`), sources[name]));
   }
   const open = h("input", { type: "file", accept: ".safetensors" });
