@@ -209,6 +209,8 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "random numbers": (lambda x: x + sg.randn(6, 4), {}, r"draws random numbers at test_onnx.py.*give noise"),
     "values read": (lambda x: x * x.sum().item(), {}, r"no file can: item\(\) reads a value"),
     "no operator": (lambda x: sg.special.erfinv(x), {}, r"applies erfinv of float32 at test_onnx.py"),
+    "a function on the host": (lambda x: sg.special.bessel_j0(x), {}, r"applies bessel_j0 of float32 at test_onnx.py"),
+    "a mask": (lambda x: x[x > 0], {}, r"indexing by a bool tensor reads a value inside a compiled step \(test_onnx.py"),
     "a solution on the host": (lambda x: sg.linalg.inv(x[:4]), {}, r"applies inverse of float32"),
     "kept tensors": (stateful, {}, r"leaves something in Python"),
     "a branch by the size": (lambda x: x * 2 if len(x) > 4 else x.exp(), {"dynamic_shapes": (N,)}, r"other operations.*fixed sizes"),

@@ -6,6 +6,7 @@ Recorded only while a step is captured and inside sg.profile.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 from ..cpython import first_outwards, frame_of_caller, instruction_at, line_at
 from ..explanation import NOWHERE, Origin, Phase
 
+DECORATED = contextlib.__file__  # calls functions of this package that have a context as a decorator
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 WRAPPER = "_orig_mod"  # the attribute under which a compiled module holds the original
 _numbers = count(1)
@@ -54,7 +56,7 @@ def _users_frame(frame: FrameType | None) -> tuple[str, FrameType | None]:
 
 def _called(path: str) -> str:
     """The displayed name of a file; "" for one of this package. The cells of a notebook have arbitrary numbers."""
-    if path.startswith(PACKAGE):
+    if path.startswith(PACKAGE) or path == DECORATED:
         return ""
     return "cell" if "ipykernel_" in os.path.dirname(path) else os.path.basename(path)
 

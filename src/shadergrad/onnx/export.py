@@ -340,9 +340,9 @@ def _applied(w: Writer, operation: Operation, inputs: Sequence[Value], graph: Ca
     ):
         rule = elementwise.of_elements
     if rule is None:
-        name = (
-            operation.parameters.get("operation", {}).get("object", operation.primitive).rpartition(".")[2]
-        )  # a user's kernel
+        given = operation.parameters
+        # a function on the host, a user's kernel, or a primitive
+        name = given.get("function") or given.get("operation", {}).get("object", operation.primitive).rpartition(".")[2]
         of = f" of {inputs[0].dtype.name}" if inputs else ""
         raise OnnxError(
             f"[onnx] the model applies {name.lower()}{of}{place(operation.origin)}, for which there are no ONNX operators. Hint: export "
