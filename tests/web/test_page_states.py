@@ -12,6 +12,7 @@ import pytest
 
 import shadergrad as sg
 from shadergrad.cli import run
+from shadergrad.system.safe_tensors import save
 
 from .steps import automaton, digits
 from .test_pages import FIGURE, MODULE, automaton_page, figure, opened, wait_for_steps, wait_until_idle
@@ -176,6 +177,44 @@ def test_results_without_names_are_told_apart_and_the_first_is_the_loss(visit: A
         for name in ("Inputs", "Parameters")
     ]
     assert boxes[0]["y"] == boxes[1]["y"]  # no holes between them
+
+
+def test_data_from_a_file_take_the_place_of_those_before(visit: Any, tmp_path: Path) -> None:
+    step = sg.compile(lambda x, y: {"least": (x * y).min()})
+    ones = np.ones((64, 2), np.float32)
+    sg.web.export(step, tmp_path, sg.ones(4, 2), sg.ones(4, 2), data={"x": ones, "y": ones}, settings={"steps": 40})
+    for name, rows in (("fewer", 8), ("one", 9)):
+        given = {"x": ones[:rows], "y": ones[:rows]} if name == "fewer" else {"x": ones[:rows]}
+        (tmp_path / f"{name}.safetensors").write_bytes(save(given))
+    page = opened(visit, tmp_path, path="index.html#run=0&on=CPU")
+    page.click("text=One step")  # draws an order of 64 rows
+    wait_for_steps(page, 1)
+    choose = page.locator("label:has-text('Data from') input")
+    choose.set_input_files(tmp_path / "one.safetensors")
+    assert said(page, "samples") == "The numbers of samples differ: x has 9, y has 64. Give them in one file."
+    choose.set_input_files(tmp_path / "fewer.safetensors")
+    said(page, "^Trains with fewer.safetensors")
+    for steps in range(2, 12):
+        page.click("text=One step")
+        wait_for_steps(page, steps)
+        assert figure(page, "least") == "1"
+
+
+DATA = {
+    "X": (np.zeros((4, 2), np.float32), r"no argument 'X' for data; there are x, y"),
+    "x": (np.zeros((4, 2), np.float64), "data for x are float64 .* batches of float32"),
+    "y": (np.zeros((5, 2), np.float32), "other numbers of samples: x has 4, y has 5"),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_data_that_do_not_fit_the_step_are_refused(tmp_path: Path, name: str) -> None:
+    given, words = DATA[name]
+    step = sg.compile(lambda x, y: (x * y).sum())
+    with pytest.raises(sg.web.WebError, match=words):
+        sg.web.export(
+            step, tmp_path, sg.ones(2, 2), sg.ones(2, 2), data={"x": np.zeros((4, 2), np.float32), name: given}
+        )
 
 
 def test_a_page_that_was_out_of_sight_says_why_it_is_paused(visit: Any, tmp_path: Path) -> None:

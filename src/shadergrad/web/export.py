@@ -41,6 +41,7 @@ PAGES = {  # and the scripts that no other page needs
     "automaton": ("automaton.js", "circuit.js", "circuit-text.js", "circuit-wasm.js", "circuit-worker.js"),
     "compare": ("compare.js", "cpu-worker.js"),
 }
+GENERAL = ("step", "compare")  # pages of any step, which read data for arguments alone
 STATE, DATA, PAGE = "state.safetensors", "data.safetensors", "page.json"
 ELSEWHERE = {*PLAYGROUND, "gallery.html"}  # files that no exported page needs
 API = "runtime.js"  # its comments keep the types of its exports, for other pages that use it
@@ -91,7 +92,9 @@ def export(
     if page not in PAGES:
         raise WebError(f"[export] there is no page {page!r}; choose of {', '.join(PAGES)}.")
     if not isinstance(step, sg.CompiledStep):
-        raise WebError(f"[export] the step is a {type(step).__name__}. Hint: sg.compile(step).")
+        hint = "sg.compile(lambda x: model(x))" if isinstance(step, sg.nn.Module) else "sg.compile(step)"
+        raise WebError(f"[export] the step is a {type(step).__name__}. Hint: {hint}.")
+    arrays = {name: np.asarray(a, order="C") for name, a in (data or {}).items()}
     wanted = plans.chosen(plans.DEFAULT if targets is None else targets)
     made = _programs((step, args, kwargs), programs or {}, wanted)
     outputs = {name: part.outputs for name, part in made.portable.items()}
@@ -99,21 +102,22 @@ def export(
     compiled, interpreted = ({}, refused) if refused else _in_wasm(made.node_by_node, outputs)
     if page == "compare" and refused:
         raise WebError(f"[compare] {refused}")
-    _check_data(made.portable["step"].arguments, data or {})
+    own = {name for part in made.portable.values() for name in part.arguments} if page in GENERAL else None
+    _check_data(made.portable["step"].arguments, arrays, own, bool((settings or {}).get("whole_batches")))
     site = Path(folder)
     site.mkdir(parents=True, exist_ok=True)
     plans.write(site, plans.documents(made.with_plans, STATE, compiled))
     (site / STATE).write_bytes(state_bytes(made.state))
     for name in made.portable:
         _write_for_cpu(site, name, modules.get(name), compiled.get(name))
-    if data:
-        (site / DATA).write_bytes(save({name: np.asarray(a, order="C") for name, a in data.items()}))
+    if arrays:
+        (site / DATA).write_bytes(save(arrays))
     described = {
         "page": page,
         "title": _title_of(step) if title is None else title,
         "text": text,
         "programs": list(made.portable),
-        "data": DATA if data else None,
+        "data": DATA if arrays else None,
         "cpu": refused,  # why the page cannot train on the CPU; "" where it can
         "wasm": interpreted,  # why it trains there in plain JavaScript alone; "" where it has WebAssembly
         "work": work(made.node_by_node["step"], "step" in compiled),
@@ -122,7 +126,7 @@ def export(
     (site / PAGE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     _copy_site(site, page)
     _fill_index(site, described["title"], text, address)
-    (site / PREVIEW).write_bytes(preview(data or {}, settings or {}))
+    (site / PREVIEW).write_bytes(preview(arrays, settings or {}))
     return site
 
 
@@ -232,12 +236,29 @@ _COMMENTS = re.compile(  # of type checkers, and within the code; heads of files
 )
 
 
-def _check_data(arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarray]) -> None:
+def _check_data(
+    arguments: Mapping[str, np.ndarray], data: Mapping[str, np.ndarray], known: set[str] | None, whole: bool
+) -> None:
+    """known: the arguments of all programs, if the page has no other use for data. whole: data are whole batches."""
+    strange = [name for name in data if known is not None and name not in known]
+    if strange:
+        raise WebError(
+            f"[export] there is no argument {strange[0]!r} for data; there are {', '.join(sorted(known or ())) or 'none'}."
+        )
+    rows = {name: len(data[name]) for name in arguments if name in data and data[name].ndim}
+    if not whole and len({*rows.values()}) > 1:
+        lengths = ", ".join(f"{name} has {n:,}" for name, n in rows.items())
+        raise WebError(f"[export] data have other numbers of samples: {lengths}. A batch takes the same rows of each.")
     for name, example in arguments.items():
         given = data.get(name)
         if given is None:
             continue
-        if given.dtype != example.dtype or given.shape[1:] != example.shape[1:] or len(given) < len(example):
+        if (
+            given.dtype != example.dtype
+            or not given.ndim
+            or given.shape[1:] != example.shape[1:]
+            or len(given) < len(example)
+        ):
             raise WebError(
                 f"[export] data for {name} are {given.dtype} {given.shape}; the step takes batches of {example.dtype} "
                 f"{example.shape}."
