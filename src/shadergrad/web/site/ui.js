@@ -236,8 +236,10 @@ export class Chart {
     const percent = [...this.curves.values()].filter(({ unit }) => unit === "%");
     if (percent.length || !others.length || this.overlaid) return [new Set(percent), 0, 100];
     const sizeOf = (/** @type {Curve} */ curve) => Math.max(...rangeOf([curve]).map(Math.abs));
-    const size = sizeOf(first);
-    const far = others.filter((other) => size && sizeOf(other) && (sizeOf(other) > FAR * size || size > FAR * sizeOf(other)));
+    const far = others.filter((other) => {
+      const apart = Math.abs(Math.log(sizeOf(other) / sizeOf(first)));
+      return apart > Math.log(FAR) && apart < Infinity; // zeros are of no size
+    });
     const [least, most] = rangeOf(far);
     return [new Set(far), least, least + 1.05 * (most - least)];
   }

@@ -166,11 +166,9 @@ const calls = {
     const known = here.step.arguments.filter(({ name }) => found.has(name)).map(({ name }) => name);
     if (!known.length)
       throw new ShadergradError(`the file has none of ${here.step.arguments.map((a) => a.name).join(", ")}.`);
-    const sizes = here.step.arguments.map(({ name }) => ({ name, size: (found.get(name) ?? data.get(name))?.shape[0] })).filter(({ size }) => size);
-    if (!batches.whole && new Set(sizes.map(({ size }) => size)).size > 1)
-      throw new ShadergradError(
-        `the numbers of samples differ: ${sizes.map(({ name, size }) => `${name} has ${size?.toLocaleString("en")}`).join(", ")}. Give them in one file.`,
-      );
+    const sizes = here.step.arguments.map(({ name }) => [name, (found.get(name) ?? data.get(name))?.shape[0]]).filter(([, n]) => n);
+    if (!batches.whole && new Set(sizes.map(([, n]) => n)).size > 1)
+      throw new ShadergradError(`the numbers of samples differ: ${sizes.map(([name, n]) => `${name} has ${n}`).join(", ")}. Give them in one file.`);
     for (const name of known) data.set(name, /** @type {any} */ (found.get(name)));
     for (const each of [batches, ...Object.values(samples)]) each.order = []; // rows of the data before
     return known;

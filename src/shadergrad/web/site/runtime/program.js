@@ -26,7 +26,7 @@ import { enter, matched, saved } from "./state.js";
  */
 /** @typedef {DeviceOptions & LoadOptions} Options */
 
-/** Inputs of runs that take the same ones: checked once, and uploaded once while no others come between. `Program.batch` makes them. */
+/** Inputs for runs, which upload them once while no others come between. `Program.batch` makes them. */
 export class Batch {
   /** @param {Record<string, Numbers>} inputs */
   constructor(inputs) {
@@ -153,7 +153,7 @@ export class Program {
   }
 
   /**
-   * Inputs for several runs, as `run` takes them. Later changes of the arrays do not reach it.
+   * Inputs for several runs. Later changes of the arrays do not reach it.
    * @param {Record<string, Given>} inputs by name
    */
   batch(inputs) {
