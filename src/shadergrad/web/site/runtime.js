@@ -18,9 +18,9 @@ export { isSoftware } from "./runtime/adapter.js";
 export {} from "./runtime/session.js";
 export {} from "./runtime/commands.js";
 export {} from "./runtime/readback.js";
-export {} from "./runtime/run.js";
+export { Batch } from "./runtime/run.js";
 export {} from "./runtime/state.js";
-export { Batch, Program } from "./runtime/program.js";
+export { Program } from "./runtime/program.js";
 
 /** @typedef {import("./runtime/numbers.js").Numbers} Numbers */
 /** @typedef {import("./runtime/plan.js").Spec} Spec */

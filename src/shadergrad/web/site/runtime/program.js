@@ -6,7 +6,7 @@ import { ShadergradError, absent } from "./errors.js";
 import { converted } from "./numbers.js";
 import { FORMAT, checked, described, fetched, keyOf, planOf, rowOf, shortName } from "./plan.js";
 import { Readback } from "./readback.js";
-import { clockOf, gpuTimeIn, submitted, valuesIn } from "./run.js";
+import { Batch, clockOf, gpuTimeIn, submitted, valuesIn } from "./run.js";
 import { metadataOf, readTensors } from "./safetensors.js";
 import { Session } from "./session.js";
 import { enter, matched, saved } from "./state.js";
@@ -25,14 +25,6 @@ import { enter, matched, saved } from "./state.js";
  * @property {(compiled: number, of: number) => void} [onkernel] told when a kernel is compiled, and how many there are
  */
 /** @typedef {DeviceOptions & LoadOptions} Options */
-
-/** Inputs for runs, which upload them once while no others come between. `Program.batch` makes them. */
-export class Batch {
-  /** @param {Record<string, Numbers>} inputs */
-  constructor(inputs) {
-    this._inputs = inputs;
-  }
-}
 
 /** A plan on a device. */
 export class Program {

@@ -6,8 +6,16 @@ import { USE } from "./session.js";
 /** @typedef {import("./numbers.js").Numbers} Numbers */
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {import("./session.js").Session} Session */
-/** A plan on a device, with what measures its time, and the batch of its last run. @typedef {{buffers: GPUBuffer[], copies: import("./commands.js").Copy[], commands: import("./commands.js").Command[], clock: ReturnType<typeof clockOf>, batch?: object | null}} Ready */
+/** A plan on a device, with what measures its time, and the batch of its last run. @typedef {{buffers: GPUBuffer[], copies: import("./commands.js").Copy[], commands: import("./commands.js").Command[], clock: ReturnType<typeof clockOf>, batch?: Batch | null}} Ready */
 /** Where a result lies in what the host reads. @typedef {{name: string, shape: number[], dtype: string, start: number, length: number}} Place */
+
+/** Inputs for runs, which upload them once while no others come between. `Program.batch` makes them. */
+export class Batch {
+  /** @param {Record<string, Numbers>} inputs */
+  constructor(inputs) {
+    this._inputs = inputs;
+  }
+}
 
 /** What measures the GPU's time of a run, where the device has timestamps. @param {Session} session */
 export function clockOf(session) {
@@ -21,7 +29,7 @@ export function clockOf(session) {
  * Submits a run. The host reads its report of indices out of range (16 bytes), its two timestamps (16 bytes), then the results.
  * @param {Session} session @param {Plan} plan @param {Ready} ready @param {import("./readback.js").Readback} readback
  * @param {number} faulting the row of the report, or -1 @param {[number, Numbers][]} values @param {[string, number][]} wanted
- * @param {object | null} batch that has the values
+ * @param {Batch | null} batch that has the values
  */
 export function submitted(session, { buffers: rows }, ready, readback, faulting, values, wanted, batch) {
   const { device } = session;
