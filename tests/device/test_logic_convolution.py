@@ -162,6 +162,7 @@ def test_what_does_not_fit_is_named() -> None:
     for make, error, message in (
         (lambda: LogicConv2d(1, 1, 3, depth=9), ArgumentError, "depth at most 8"),
         (lambda: LogicConv2d(0, 1, 3), ArgumentError, "channels 0 and 1"),
+        (lambda: LogicConv2d(1, 1, (3, 3)), ArgumentError, r"kernel_size \(3, 3\).* windows are square"),  # type: ignore[arg-type]
         (lambda: LogicConv2d(1, 1, 3, mode="firm"), ArgumentError, "no mode 'firm'"),
         (lambda: LogicConv2d(2, 1, 3)(sg.zeros(1, 3, 8, 8)), ShapeError, r"not \(batch, 2, height, width\)"),
         (lambda: LogicConv2d(1, 1, 3)(sg.zeros(1, 1, 2, 8)), ShapeError, "smaller than the window, 3"),

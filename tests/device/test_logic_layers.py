@@ -191,6 +191,48 @@ def test_the_mode_of_a_network_is_one_switch_that_compiled_steps_follow(device: 
     assert network.mode == "gumbel, soft"
 
 
+def test_temperature_and_factor_of_a_network_are_those_of_all_layers_in_compiled_steps_too(device: str) -> None:
+    network = LogicNetwork((5, 8, 4), "random", mode="gumbel", seed=2, device=device)
+    x = values(16, 5, device=device)
+
+    def gradient(x: sg.Tensor) -> sg.Tensor:
+        own = x.detach().requires_grad_()
+        network(own).sum().backward()
+        return grad_of(own)
+
+    compiled = sg.compile(lambda x: network(x).detach())
+    sg.manual_seed(1)
+    warm = compiled(x).tolist()
+    network.temperature = 1e-3
+    assert [layer.temperature for layer in network.layers] == [1e-3, 1e-3]
+    sg.manual_seed(1)
+    cold = compiled(x).tolist()
+    assert cold != warm
+    network.mode = "soft"
+    plain = gradient(x)
+    network.grad_factor = 3.0
+    assert network.fused
+    assert_close(gradient(x), 9 * plain.numpy(), 1e-4, 1e-5)
+    network.layers[0].grad_factor = 1.0
+    assert network.grad_factor == (1.0, 3.0)
+    assert_close(gradient(x), 3 * plain.numpy(), 1e-4, 1e-5)
+
+
+def test_numbers_and_wire_modes_are_checked_when_they_are_set() -> None:
+    network, encode = LogicNetwork((5, 8, 4), "learned", candidates=2), Thermometer(2, 2)
+    network.wire_mode = "soft"
+    assert [layer.learned.mode for layer in network.layers] == ["soft", "soft"]
+    with pytest.raises(ArgumentError, match="no mode 'firm'; choose of straight-through, soft"):
+        network.layers[0].learned.mode = "firm"
+    with pytest.raises(ArgumentError, match="these wires are fixed"):
+        LogicNetwork((5, 8, 4)).wire_mode = "soft"
+    for module in (network, network.layers[0], encode):
+        with pytest.raises(ArgumentError, match="the temperature is 0; it must be positive"):
+            module.temperature = 0
+    with pytest.raises(ArgumentError, match="the grad_factor is -1; it must be positive"):
+        network.grad_factor = -1
+
+
 def test_switches_that_would_do_nothing_are_refused() -> None:
     network, encode = LogicNetwork((5, 8, 4)), Thermometer(2, 2)
     for module in (network, network.layers[0], encode):
@@ -345,6 +387,7 @@ def test_fitted_thresholds_part_the_data_evenly() -> None:
         (lambda: Thermometer(1, 1, mode="gumbel"), ArgumentError, "no mode 'gumbel'"),
         (lambda: Thermometer(1, 1, temperature=0), ArgumentError, "must be positive"),
         (lambda: Thermometer(2, 1)(sg.zeros(3)), ShapeError, "must have the 2 numbers"),
+        (lambda: Thermometer(2, 1).fit([[0.0, np.nan]]), ArgumentError, "number 1 is NaN in a sample"),
     ],
 )
 def test_what_does_not_fit_is_named(make: Any, error: type[Exception], message: str) -> None:

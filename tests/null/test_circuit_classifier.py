@@ -287,6 +287,8 @@ def test_images_that_do_not_fit_are_refused_in_words() -> None:
                 each.predict(x)
     with pytest.raises(CircuitError, match="other values than 0 and 1, and this classifier has no thresholds"):
         CircuitClassifier(Circuit(2, [], [0]), 1).predict([[0.5, 1.0]])
+    with pytest.raises(CircuitError, match=r"classes is 2\.0; a number of classes is needed"):
+        CircuitClassifier(Circuit(2, [], [0, 1]), 2.0)  # type: ignore[arg-type]
     with pytest.raises(CircuitError, match="do not part into 3 equal groups"):
         CircuitClassifier(Circuit(2, [], [0, 1]), 3)
 

@@ -156,6 +156,15 @@ def test_files_that_are_no_classifier_have_no_javascript(tmp_path: Path, capsys:
     assert "the format of classifiers" in capsys.readouterr().err
 
 
+def test_an_export_that_lacks_a_part_of_the_classifier_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(CircuitClassifier(Circuit(2, [(6, 0, 1)], [2, 0]), 2), tmp_path / "c.json")
+    for form, whole in (("c", False), ("verilog", True), ("javascript", True)):
+        assert cli.run(["logic", "export", str(tmp_path / "c.json"), form, "--out", str(tmp_path / "out")]) == 0
+        assert ("without the classifier's thresholds and counts" in capsys.readouterr().out) != whole
+
+
 def test_circuits_beyond_the_memory_of_a_module_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_wasm, "MOST_PAGES", 0)
     with pytest.raises(CircuitError, match="a module has at most 0"):

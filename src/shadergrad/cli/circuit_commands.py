@@ -143,7 +143,8 @@ def export(
         _print(text)
     else:
         out.write_text(text, encoding="utf-8")
-        _print(f"in {out}: {len(circuit)} gates")
+        alone = isinstance(found, c.CircuitClassifier) and form not in ("verilog", "javascript")
+        _print(f"in {out}: {len(circuit)} gates" + ", without the classifier's thresholds and counts" * alone)
 
 
 def _classifier(found: Any) -> Any:

@@ -57,6 +57,11 @@ class LogicConv2d(ModedStack):
     ) -> None:
         super().__init__()
         sizes = (in_channels, out_channels, kernel_size, depth, stride, channels_per_tree)
+        if not all(isinstance(size, int | np.integer) for size in (*sizes, padding)):
+            raise ArgumentError(
+                f"[LogicConv2d] kernel_size {kernel_size!r}, stride {stride!r}, padding {padding!r}, depth {depth!r} and channels are "
+                "whole numbers: windows are square."
+            )
         if min(sizes) < 1 or padding < 0 or depth > DEEPEST:
             raise ArgumentError(
                 f"[LogicConv2d] channels {in_channels} and {out_channels}, kernel_size {kernel_size}, depth {depth}, stride {stride}, "

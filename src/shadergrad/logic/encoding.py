@@ -51,12 +51,10 @@ class Thermometer(Moded):
             raise ArgumentError(f"[Thermometer] {n} numbers of {bits} bits; both must be at least 1.")
         if not low < high:
             raise ArgumentError(f"[Thermometer] the range {low} to {high} is empty.")
-        if not temperature > 0:
-            raise ArgumentError(f"[Thermometer] the temperature is {temperature}; it must be positive.")
         if image is not None and (len(image) != 3 or math.prod(image) != n):
             raise ArgumentError(f"[Thermometer] an image of {tuple(image)} does not have the {n} numbers.")
         self.image = None if image is None else tuple(image)
-        self.n, self.bits, self.mode, self.temperature = n, bits, mode, float(temperature)
+        self.n, self.bits, self.mode, self.temperature = n, bits, mode, temperature
         spaced = np.linspace(low, high, bits + 2, dtype=np.float32)[1:-1]
         self.thresholds = Parameter(sg.tensor(np.tile(spaced, (n, 1)), device=device), requires_grad=learned)
 
@@ -66,6 +64,10 @@ class Thermometer(Moded):
         if values.ndim != 2 or values.shape[1] != self.n or not len(values):
             raise ShapeError(
                 f"[Thermometer.fit] data are {values.shape}, not (samples, {self.n}) with a sample at least."
+            )
+        if np.isnan(values).any():
+            raise ArgumentError(
+                f"[Thermometer.fit] number {int(np.isnan(values).any(0).argmax())} is NaN in a sample; no quantile is defined."
             )
         parts = np.linspace(0, 1, self.bits + 2)[1:-1]
         self.thresholds.write_(np.quantile(values, parts, axis=0).T)

@@ -26,7 +26,7 @@ from .fused import cell as fused_cell
 from .fused import network, wide
 from .fused.layers import fits
 from .learned_wires import CANDIDATES, WIRE_MODES, LearnedWires
-from .modes import Moded, ModedStack
+from .modes import ModedGates, ModedStack
 from .wire_gradients import ReadWires, ScaledGradient
 
 INITS = ("pass-through", "residual", "gaussian")
@@ -170,12 +170,12 @@ class GateLayer(Module):
         return f"n_in={self.n_in}, n_out={self.n_out}{kernels}, init={self.init!r}{own}"
 
 
-class LogicLayer(Moded, GateLayer):
+class LogicLayer(ModedGates, GateLayer):
     """n_out learned gates on n_in wires: x (..., n_in) gives (..., n_out).
 
     wiring: "unique", "random", "balanced", "moore", drawn with `key` (two uint32 words) or `seed`; or the pair (a, b). "learned": each input of a
     gate chooses among `candidates` wires, by default 8, see LearnedWires; wire_mode: "straight-through", the default, or "soft".
-    init: see GateLayer. mode, which may be set later, too:
+    init: see GateLayer. mode, which may be set later, as temperature, grad_factor and wire_mode may:
     - "soft": the mixture of all gates by softmax(logits).
     - "hard": the most likely gate; the gradient reaches x but not the logits.
     - "straight-through": the most likely gate, with the mixture's gradient for the logits.
@@ -221,16 +221,23 @@ class LogicLayer(Moded, GateLayer):
         elif isinstance(wiring, str):
             wiring = wiring_of.draw(wiring, n_in, n_out, drawn)
         super().__init__(n_in, n_out, wiring, init, None, device, parametrisation, strength)
-        if not temperature > 0:
-            raise ArgumentError(f"[LogicLayer] the temperature is {temperature}; it must be positive.")
-        if not grad_factor > 0:
-            raise ArgumentError(f"[LogicLayer] grad_factor is {grad_factor}; it must be positive.")
-        self.mode, self.temperature, self.grad_factor = mode, float(temperature), float(grad_factor)
+        self.mode, self.temperature, self.grad_factor = mode, temperature, grad_factor
 
     @property
     def reads_hard(self) -> bool:
         """Whether learned wires are hardened now, to the likeliest ones: whenever gates are."""
         return self.hard
+
+    @property
+    def wire_mode(self) -> str | None:
+        """How learned wires are read in train(); None for other wires. Setting it raises ArgumentError for these."""
+        return None if self.learned is None else self.learned.mode
+
+    @wire_mode.setter
+    def wire_mode(self, value: str) -> None:
+        if self.learned is None:
+            raise ArgumentError('[LogicLayer] wire_mode is that of wiring="learned"; these wires are fixed.')
+        self.learned.mode = value
 
     def coefficients(self) -> sg.Tensor:
         """The gates' coefficients (n_out, 4), by the mode; in eval() the hard ones."""
@@ -304,7 +311,7 @@ class LogicNetwork(ModedStack):
 
     sizes: the number of inputs, then of the gates of each layer. Every layer has its own wires, from `key` or `seed`. wiring,
     init, mode, temperature, parametrisation, strength, grad_factor, candidates and wire_mode apply to all layers, as in LogicLayer; setting
-    `mode` sets that of every layer. Learned wires are not fused.
+    `mode`, `temperature`, `grad_factor` or `wire_mode` sets that of every layer. Learned wires are not fused.
     fused: whether all layers are one kernel; by default if their values fit into a GPU's workgroup memory (layers of up to
     about 1,000 gates). Unfused layers support second derivatives and hooks.
     Raises ArgumentError for sizes without a layer, or fused=True if impossible.
@@ -367,6 +374,16 @@ class LogicNetwork(ModedStack):
         self.prepare()
         self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
 
+    @property
+    def wire_mode(self) -> str | None:
+        """How learned wires are read in train(), in all layers; None for other wires. Setting it raises ArgumentError for these."""
+        return self._common("wire_mode")
+
+    @wire_mode.setter
+    def wire_mode(self, value: str) -> None:
+        for layer in self.layers:
+            layer.wire_mode = value
+
     def prepare(self) -> None:
         """Prepare the wires for the fused kernels. Call it after changing wires by hand."""
         if not self.fused:
@@ -377,7 +394,8 @@ class LogicNetwork(ModedStack):
 
     def forward(self, input: sg.Tensor) -> sg.Tensor:
         """The outputs (..., sizes[-1]) of x (..., sizes[0]). Raises ShapeError for another last axis."""
-        fused = self.fused and not is_in_onnx_export()
+        # between the layers of one kernel there are no gradients to scale
+        fused = self.fused and not is_in_onnx_export() and self.grad_factor == 1
         if fused and input.ndim and input.shape[-1] == self.sizes[0] and input.numel():
             coefficients = sg.cat([layer.coefficients() for layer in self.layers], 0)
             if input.dtype is coefficients.dtype:

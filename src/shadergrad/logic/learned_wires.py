@@ -41,16 +41,26 @@ class LearnedWires(Module):
     choices: Parameter
     candidates: sg.Tensor
     readers: sg.Tensor | None
+    _mode: str
 
     def __init__(self, n_in: int, n_out: int, candidates: int, mode: str, key: np.ndarray, device: Any = None) -> None:
         super().__init__()
         if candidates < 1:
             raise ArgumentError(f"[LogicLayer] {candidates} candidates; an input of a gate needs at least 1.")
-        self.n_in, self.n_out, self.mode = n_in, n_out, checked_mode("LogicLayer wire_mode", mode, WIRE_MODES)
+        self.n_in, self.n_out, self.mode = n_in, n_out, mode
         drawn = draw_candidates(n_in, n_out, candidates, key)
         self.register_buffer("candidates", sg.tensor(drawn, device=device))
         self.prepare()
         self.choices = Parameter(sg.randn(*drawn.shape, device=device))
+
+    @property
+    def mode(self) -> str:
+        """How the wires are read in train()."""
+        return self._mode
+
+    @mode.setter
+    def mode(self, value: str) -> None:
+        self._mode = checked_mode("LogicLayer wire_mode", value, WIRE_MODES)
 
     def prepare(self) -> None:
         """Build the index of each input's readers. Call it after changing candidates by hand. Raises IndexRangeError for wires out of range."""

@@ -20,7 +20,7 @@ from ..nn.errors import ArgumentError
 from . import wiring as wiring_of
 from .circuit.gate_kinds import AND, NOT_A_AND_B, OR
 from .learned_wires import draw_rows
-from .modes import Moded
+from .modes import ModedGates
 from .parametrisations import logistic_like
 from .wire_gradients import ScaledGradient
 
@@ -29,7 +29,7 @@ WIDEST = 8  # inputs of a table
 STRENGTH = 3.0
 
 
-class LookupLayer(Moded):
+class LookupLayer(ModedGates):
     """n_out learned tables of `arity` inputs each: x (..., n_in) gives (..., n_out).
 
     arity: from 2 to 8, and at most n_in. The wires are drawn with `key` or `seed`, all inputs about equally often, different ones for a table;
@@ -68,13 +68,10 @@ class LookupLayer(Moded):
         for what, value, known in (("parametrisation", parametrisation, PARAMETRISATIONS), ("init", init, INITS)):
             if value not in known:
                 raise ArgumentError(f"[LookupLayer] there is no {what} {value!r}; choose of {', '.join(known)}.")
-        for what, number in (("temperature", temperature), ("grad_factor", grad_factor)):
-            if not number > 0:
-                raise ArgumentError(f"[LookupLayer] {what} is {number}; it must be positive.")
         if strength is not None and not strength > 0:
             raise ArgumentError(f"[LookupLayer] strength is {strength}; it must be positive.")
         self.n_in, self.n_out, self.arity, self.parametrisation, self.init = n_in, n_out, arity, parametrisation, init
-        self.mode, self.temperature, self.grad_factor = mode, float(temperature), float(grad_factor)
+        self.mode, self.temperature, self.grad_factor = mode, temperature, grad_factor
         drawn = draw_rows(n_in, n_out, arity, wiring_of.prng_key(seed) if key is None else key)
         self.register_buffer("wires", sg.tensor(np.ascontiguousarray(drawn.T), device=device))
         self.logits = Parameter(self._initial(strength, device))

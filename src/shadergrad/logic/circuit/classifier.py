@@ -37,6 +37,8 @@ class CircuitClassifier:
 
     def __post_init__(self) -> None:
         outputs, inputs = len(self.circuit.outputs), self.circuit.inputs
+        if not isinstance(self.classes, int | np.integer) or isinstance(self.classes, bool):
+            raise CircuitError(f"[CircuitClassifier] classes is {self.classes!r}; a number of classes is needed.")
         if self.classes < 1 or outputs % self.classes:
             raise CircuitError(
                 f"[CircuitClassifier] {outputs} outputs do not part into {self.classes} equal groups, one a class."
