@@ -241,6 +241,41 @@ def test_a_prediction_of_nothing_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_prediction_overwrites_no_known_contacts_and_tells_how_many_pairs_a_structure_resolves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = co.sample_family("small", np.random.default_rng(1), co.Physics(lengths=(8, 9)), 9)
+    (tmp_path / "contacts.tsv").write_text("i\tj\n1\t1\n")
+    words = [
+        "predict",
+        "coevolution",
+        "mean-field",
+        str(co.write_family(tmp_path, small)),
+        "--no-within",
+        "--device",
+        "cpu",
+    ]
+    assert cli.run([*words, "--contacts", str(tmp_path / "contacts.tsv"), "--out", str(tmp_path)]) == 2
+    assert "would be overwritten" in capsys.readouterr().err
+    assert (tmp_path / "contacts.tsv").read_text() == "i\tj\n1\t1\n"
+    resolved = np.arange(72).reshape(8, 9) > 3
+    monkeypatch.setattr(co, "structure_contacts", lambda path, family, *_: (small, resolved.reshape(family.shape)))
+    assert cli.run([*words, "--structure", "x.pdb", "--out", str(tmp_path / "out")]) == 0
+    assert f"resolves {resolved.sum()} of 72 pairs of columns" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_made_is_found_before_the_model_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ran(*_: object) -> None:
+        raise AssertionError("the model runs")
+
+    monkeypatch.setattr("shadergrad.cli.predict_coevolution.by_couplings", ran)
+    small = co.sample_family("small", np.random.default_rng(1), co.Physics(lengths=(8, 9)), 9)
+    path = str(co.write_family(tmp_path, small))
+    assert cli.run(["predict", "coevolution", "mean-field", path, "--out", path, "--device", "cpu"]) == 2
+
+
 def test_a_picture_is_drawn_once_and_is_what_savefig_writes(tmp_path: Path) -> None:
     figures = pytest.importorskip("matplotlib.figure")
     figure = figures.Figure(figsize=(3, 2), dpi=50, layout="constrained")

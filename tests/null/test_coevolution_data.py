@@ -28,6 +28,7 @@ ONE_FILE = {
     "p.fa.gz": ">one\nMKV/GH-E\n>two\nM-V/GHLE\n",
     "p.a3m": "#3,4\t1,1\n>one\nMaKVGH-Edd\n>two\nM-VG..HLE\n",
     "p.a3m.gz": ">one\nMKV:GhhH-E\n>two\nM-V:GHLE\n",
+    "p.a2m": ">one\nMk.V:GH-.E\n>two\nM.aV:GhLlE\n",
     "p.sto": "# STOCKHOLM 1.0\n#=GF ID x\none MKV:G\ntwo M.V:G\n\none H-E\n#=GC SS ...\ntwo HLE\n//\n",
 }
 
@@ -37,6 +38,20 @@ def test_pairs_of_one_file(tmp_path: Path, name: str) -> None:
     family = co.read_pairs(put(tmp_path, name, ONE_FILE[name]))
     assert texts(family) == PAIRS
     assert (family.name, family.names, family.aligned) == ("p", ("one", "two"), True)
+
+
+def test_an_a2m_keeps_the_residues_of_the_query_and_one_without_dots_is_an_a3m(tmp_path: Path) -> None:
+    """The lower-case letters of the query are residues of weak columns: without them the numbers of those behind would be wrong."""
+    rows = texts(co.read_pairs(put(tmp_path, "p.a2m", ">q\nMk.V:G-H\n>r\nM.aV:GHH\n")))
+    assert rows == [("MKV", "G-H"), ("M-V", "GHH")]
+    assert texts(co.read_pairs(put(tmp_path, "p.a2m", ">q\nMKV:GH\n>r\nMaKV:GH\n"))) == [("MKV", "GH")] * 2
+
+
+def test_a_mark_of_byte_order_and_first_lines_that_state_no_two_lengths_are_skipped(tmp_path: Path) -> None:
+    assert texts(co.read_pairs(put(tmp_path, "p.fasta", "\ufeff>one\nMKV:GH-E\n>two\nM-V:GHLE\n"))) == PAIRS
+    for line in ("#3\t1", "#A3M#", "#GroEL, of E. coli"):
+        first = put(tmp_path, "a.a3m", f"{line}\n>one\nMKV\n>two\nM-V\n")
+        assert texts(co.read_pairs(first, put(tmp_path, "b.a3m", ">one\nGH-E\n>two\nGHLE\n"))) == PAIRS
 
 
 def test_pairs_of_one_file_by_the_length_of_the_first_chain(tmp_path: Path) -> None:
@@ -71,13 +86,15 @@ WRONG = {
     ],
     "p.a3m": [
         ("#3,4\n>one\nMKVGH\n", r"p\.a3m, line 2: one has 5 columns; line 1 says 3 and 4"),
-        ("#3\n>one\nMKVGH\n", r"p\.a3m, line 1: '#3'; a paired A3M says"),
+        ("#3\n>one\nMKVGH\n", r"p\.a3m, line 2: one has no separator"),
+        ("#3,4,5\n>one\nMKVGH\n", r"p\.a3m, line 1: '#3,4,5'; a paired A3M says"),
         (">one\nMKV:GH\n>two\nMK:GH\n", r"p\.a3m, line 3: two has 2 columns, one, line 1, 3; .*"),
     ],
     "p.sto": [
         ("one MKV:GH\n", r"p\.sto, line 1: a Stockholm file begins"),
         ("# STOCKHOLM 1.0\none MKV:GH\n", "cut short"),
         ("# STOCKHOLM 1.0\none MKV GH\n//\n", r"p\.sto, line 2: a name and a sequence, not 3 words"),
+        ("# STOCKHOLM 1.0\none M:G\n//\n\n# STOCKHOLM 1.0\n", r"p\.sto, line 5: a second alignment begins"),
     ],
     "p.txt": [("", "'.txt' says no format")],
 }
@@ -97,6 +114,17 @@ def test_files_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
         co.read_pairs(a, put(tmp_path, "b.fasta", ">one\nGH\n>one\nGH\n"))
     with pytest.raises(DataError, match=r"has 2 sequences, .* 1: paired by order"):
         co.read_pairs(a, tmp_path / "c.fasta", by="order")
+    for name, text, message in (
+        ("p.fasta", ">one\nMKV:GH\n", "line 1: one has 3 columns before its ':', not 2"),
+        ("p.a3m", "#3,2\n>one\nMKVGH\n", "line 1: a first chain of 3 columns, not 2"),
+    ):
+        assert co.read_pairs(put(tmp_path, name, text), length_a=3).shape == (3, 2)
+        with pytest.raises(DataError, match=message):
+            co.read_pairs(tmp_path / name, length_a=2)
+    with pytest.raises(
+        DataError, match=r"a first chain of 2 columns parts the rows of one file, and .*c\.fasta is a second"
+    ):
+        co.read_pairs(a, tmp_path / "c.fasta", length_a=2)
     with pytest.raises(DataError, match=r"cannot read .*nowhere\.fa"):
         co.read_pairs(tmp_path / "nowhere.fa")
     (tmp_path / "cut.fa.gz").write_bytes(gzip.compress(b">one\nM:K\n")[:-6])
@@ -154,6 +182,24 @@ def test_weights_count_relatives_and_gaps_are_no_likeness() -> None:
     rows = np.array([[0, 1, 2, 3, 4], [0, 1, 2, 3, 9], [5, 6, 7, 8, 9], [0, 1, *gaps], [5, 6, *gaps]], np.uint8)
     assert co.sequence_weights(rows).tolist() == [0.5, 0.5, 1.0, 1.0, 1.0]
     assert co.sequence_weights(rows, identity=0.9).tolist() == [1.0] * 5
+
+
+@pytest.mark.parametrize("numpy", [1, 2])
+def test_weights_are_those_of_a_count_of_equal_residues(numpy: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of rows of gaps, of more columns than a word has bits, and with a NumPy that counts no bits."""
+    if numpy == 1:
+        monkeypatch.delattr(np, "bitwise_count", raising=False)
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 21, (3, 70))[rng.integers(0, 3, 25)].astype(np.uint8)
+    changed = rng.random(rows.shape) < rng.random((25, 1)) * 0.4
+    rows[changed] = rng.choice([0, 20, co.PAD], changed.sum())
+    rows[[3, 9]] = co.PAD
+    counts = []
+    for row in rows:
+        pairs = [[(x, y) for x, y in zip(row, other, strict=True) if (x, y) != (co.PAD, co.PAD)] for other in rows]
+        counts.append(sum(sum(x == y for x, y in each) >= 0.8 * len(each) for each in pairs))
+    assert len(set(counts)) > 3
+    assert co.sequence_weights(rows).tolist() == [1 / count for count in counts]
 
 
 def test_a_split_is_of_families_and_repeatable() -> None:

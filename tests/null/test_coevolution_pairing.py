@@ -51,6 +51,9 @@ DIALECTS = [
         "b4143",
     ),
     ("CH60_ECOLI/2-525", {"code": "ECOLI"}, "CH60_ECOLI"),
+    ("tr|A1|A1_9BACT GroEL", {"name": "A1_9BACT"}, "A1"),
+    ("UniRef90_A1 n=1 Tax=[Clostridium] symbiosum RepID=A1_X", {"organism": "[clostridium] symbiosum"}, "A1"),
+    ("Q1 OS=Salmonella serovar 4,[5],12:i:- OX=440524", {"organism": "salmonella serovar 4,[5],12:i:-"}, "Q1"),
     ("human", {"name": "human"}, "human"),
     ("s1 species=Mus musculus", {"organism": "mus musculus"}, "s1"),
     ("s1|taxid:9606|x", {"taxon": "9606"}, "s1"),
@@ -289,6 +292,7 @@ def test_each_gene_takes_its_nearest_free_neighbour_and_a_genome_gives_one_pair(
         ([("x", "MK")], [("y", "GH")], {"by": "operon"}, r"has a known place in a genome. Hint: --gff"),
         ([("x", "MK")], [("y", "GH")], {"by": "magic"}, r"by is 'magic'; it is one of species, operon"),
         ([("x", "MK")], [("y", "GH")], {"many": "all"}, r"many is 'all'"),
+        ([("x", "MK")], [("x", "GH")], {"many": "rank", "by": "order"}, r"many='rank' chooses among .* a species; by order"),
     ],
 )  # fmt: skip
 def test_mistakes_name_file_line_and_remedy(tmp_path: Path, rows_a, rows_b, options, message) -> None:
@@ -342,3 +346,19 @@ def test_options_of_another_pairing_and_other_formats_are_refused(
     assert "belong to --by operon, not to --by species" in capsys.readouterr().err
     assert run(["pair", str(a), str(b), "--out", str(tmp_path / "pairs.sto")]) == 2
     assert "ends in .fasta" in capsys.readouterr().err
+    before, out = a.read_bytes(), str(tmp_path / "pairs.fasta")
+    for words in (["--out", str(a)], ["--out", out, "--report", str(b)], ["--out", out, "--report", out]):
+        assert run(["pair", str(a), str(b), *words]) == 2
+        assert "would be overwritten" in (error := capsys.readouterr().err) or "is the file of --out" in error
+    assert a.read_bytes() == before
+
+
+def test_residues_of_the_query_without_a_column_are_refused_where_they_are_numbered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = write(tmp_path / "a.a3m", [("q", "MkV")]), write(tmp_path / "b.a3m", [("q", "GH"), ("r", "GaH")])
+    with pytest.raises(DataError, match=r"a.a3m, line 1: q, the query, has 1 residues in lower case"):
+        co.pair_alignments(a, b)
+    paired = write(tmp_path / "p.a3m", [("q", "MkV:GH"), ("r", "MV:GH")])
+    assert run(["predict", "coevolution", "mean-field", str(paired), "--out", str(tmp_path / "out")]) == 2
+    assert "p.a3m, line 1: q, the query" in " ".join(capsys.readouterr().err.split())

@@ -117,6 +117,9 @@ def test_numbers_that_do_not_fit_a_structure_are_named_with_those_that_do(tmp_pa
 def test_a_file_that_is_no_structure_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("gemmi", reason='STRUCTURES NOT TESTED, no gemmi: pip install "shadergrad[structure]"')
     (tmp_path / "x.cif").write_text("no structure")
+    (tmp_path / "x.pdb").write_text("no structure")
+    with pytest.raises(DataError, match="holds no atoms: is it a PDB or mmCIF"):
+        co.structure_contacts(tmp_path / "x.pdb", family(), co.residue_numbers(family()))
     for path in (tmp_path / "x.cif", tmp_path / "missing.pdb"):
         with pytest.raises(DataError, match=r"cannot read .* as PDB or mmCIF: .*[^.]\.$"):
             co.structure_contacts(path, family(), co.residue_numbers(family()))

@@ -48,19 +48,24 @@ def pair(
         raise DataError(f"--gff, --distance and --any-strand belong to --by operon, not to --by {by}.")
     if out.suffix not in FASTA:
         raise DataError(f"--out {out}: the pairs are a FASTA; a name that ends in .fasta tells predict so.")
+    table = report or out.with_suffix(".tsv")
+    inputs = [path.resolve() for path in (first, second, *(gff or []))]
+    if taken := next((path for path in (out, table) if path.resolve() in inputs), None):
+        raise DataError(f"{taken} is a file to read, and would be overwritten. Hint: another --out or --report.")
+    if table.resolve() == out.resolve():
+        raise DataError(f"--report {table} is the file of --out, too.")
     loci = co.read_loci(gff) if gff else None
     name = out.name.removesuffix(".gz").rpartition(".")[0] or out.name
     found = co.pair_alignments(
         first, second, by, many=many, loci=loci, distance=distance, any_strand=any_strand, name=name
     )
-    table = report or out.with_suffix(".tsv")
     co.write_pairs(out, found)
     with replacing(table, DataError) as file:
         file.write(report_of(found, first, second).encode())
     neff, ratio = co.effective_depth(found.family)
     lengths = " and ".join(map(str, found.family.shape))
     lines = [
-        f"{len(found.pairs)} pairs of {lengths} columns"
+        f"{len(found.pairs)} pair{'s' * (len(found.pairs) > 1)} of {lengths} columns"
         + (f", by {LEVELS[found.level]}" if found.level else f", by {by}"),
         f"Neff {neff:.1f}, Neff/L {ratio:.2f}",
         *(f"{count} without a partner: {reason}" for reason, count in found.reasons().items()),

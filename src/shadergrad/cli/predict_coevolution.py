@@ -14,7 +14,7 @@ from rich.console import Console
 from ..checkpoint import load_checkpoint
 from ..data import DataError
 from ..models import coevolution as co
-from ..models.coevolution.alignments import ALIGNERS, read_sequences
+from ..models.coevolution.alignments import A3M, ALIGNERS, check_query, read_sequences, suffix_of
 from ..models.coevolution.family_logits import family_weights, is_small
 from ..recipes.contacts.loading import load_predictor
 from ..recipes.contacts.pictures import contact_picture, within_picture
@@ -76,8 +76,7 @@ def coevolution(
 ) -> None:
     """Predict contacts between two proteins from pairs of their sequences: a table, best first, and a picture."""
     console = Console(highlight=False)
-    if structure and contacts:
-        raise DataError("--structure and --contacts both say which residues touch; give one.")
+    check_files(pairs, pairs_b, contacts, structure, out)
     (family,) = co.read_families(pairs, contacts, pairs_b, length_a)[:1]
     numbers, chains = co.residue_numbers(family, first_a, first_b), (chain_a, chain_b)
     resolved = np.ones(family.shape, bool)
@@ -90,6 +89,7 @@ def coevolution(
         raise DataError(
             f"there is no run {checkpoint}. Hint: {' and '.join(CLASSICAL)} need none; shadergrad train coevolution."
         )
+    make_folder(out)  # before the model runs, as it may not be possible
     name = device_for(family, classical, device, console)
     weights = family_weights(family, name)
     neff = float(weights.sum())
@@ -107,16 +107,14 @@ def coevolution(
     )
     if complaint_of_gaps:
         console.out(complaint_of_gaps, highlight=False)
-    make_folder(out)
     lines = top or 2 * min(family.shape)
     co.write_contacts(out / "contacts.tsv", family, logits, probabilities, lines, numbers)
     drawn = co.numbered_pairs(logits, found.redness(logits), numbers, min(family.shape))
     co.write_pymol(out / "contacts.pml", drawn, chains)
     co.write_chimerax(out / "contacts.cxc", drawn, chains)
     complaint = contact_picture(logits, family, out / "contacts.png", numbers, found.label)
-    if family.contacts is not None:
-        measures = co.measure(np.where(resolved, logits, np.nan), family.contacts)
-        console.out(", ".join(f"{key} {value:.3f}" for key, value in measures.items()), highlight=False)
+    for line in measured(logits, family, resolved):
+        console.out(line, highlight=False)
     files = "contacts.tsv, contacts.pml (PyMOL), contacts.cxc (ChimeraX)"
     if within and family.depth > 1:
         maps = found.maps or mean_field(family, name)
@@ -130,6 +128,30 @@ def coevolution(
             console.out(f"within {'ab'[side]}: P@L {share:.3f}", highlight=False)
         files += ", within.tsv, within.png (within each protein)"
     console.out(complaint or f"in {out}: contacts.png, {files}", highlight=False)
+
+
+def check_files(pairs: Path, pairs_b: Path | None, contacts: Path | None, structure: Path | None, out: Path) -> None:
+    """Raises DataError for files that exclude each other, would be overwritten, or leave the numbers of residues open."""
+    if structure and contacts:
+        raise DataError("--structure and --contacts both say which residues touch; give one.")
+    if contacts and contacts.resolve() == (out / "contacts.tsv").resolve():
+        raise DataError(f"--contacts {contacts} would be overwritten by the prediction. Hint: another --out.")
+    for path in (pairs, pairs_b):
+        if path and suffix_of(path) in A3M:
+            check_query(read_sequences(path))
+
+
+def measured(logits: np.ndarray, family: co.Family, resolved: np.ndarray) -> list[str]:
+    """Lines: the precision, if contacts are known, and how many pairs of columns it counts, if not all are resolved."""
+    if family.contacts is None:
+        return []
+    lines = []
+    if not resolved.all():
+        lines.append(
+            f"the structure resolves {resolved.sum():,} of {resolved.size:,} pairs of columns: the others do not count"
+        )
+    measures = co.measure(np.where(resolved, logits, np.nan), family.contacts)
+    return [*lines, ", ".join(f"{key} {value:.3f}" for key, value in measures.items())]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Files of sequences. In: FASTA, A3M or Stockholm, also gzipped. Out: families of pairs; errors name the file and the line.
 
-The file's extension determines the format: .fasta .fa .faa .fas .afa, .a3m, .sto .stk .stockholm, each also with .gz. Pairs come in
+The file's extension determines the format: .fasta .fa .faa .fas .afa, .a3m .a2m, .sto .stk .stockholm, each also with .gz. Pairs come in
 two files, row by row, or in one: with a separator in every sequence (`MKV:GHL`), in an A3M after the line `#length_a,length_b`,
 or with a given length of the first chain.
 """
@@ -21,7 +21,7 @@ from .families import Family
 from .vocabulary import PAD, ResidueError, encode
 
 FASTA = (".fasta", ".fa", ".faa", ".fas", ".afa")
-A3M = (".a3m",)
+A3M, A2M = (".a3m", ".a2m"), ".a2m"
 STOCKHOLM = (".sto", ".stk", ".stockholm")
 SEPARATORS = ":/|"
 BY = ("name", "order")
@@ -36,12 +36,14 @@ ALIGNERS = """  Hint: align them with one of
 
 @dataclass(frozen=True)
 class Record:
-    """A sequence of a file: its name, its text, the line on which it begins, and the whole of its header."""
+    """A sequence of a file: its name, its text, the line on which it begins, the whole of its header, and the number of its residues that
+    the text lacks because they have no column."""
 
     name: str
     text: str
     line: int
     header: str = ""
+    inserted: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def read_lines(path: Path) -> list[str]:
         data = path.read_bytes()
         if path.name.endswith(".gz"):
             data = gzip.decompress(data)
-        return data.decode("utf-8").splitlines()
+        return data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise DataError(f"{path} is not a text file in UTF-8.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -75,8 +77,9 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_sequences(path: str | Path) -> SequenceFile:
-    """The sequences of one file, by its format. Insertions of an A3M (lower-case letters) are dropped. Raises a DataError that
-    names the line if the file violates its format. HH-suite's rows of secondary structure and consensus are no sequences.
+    """The sequences of one file, by its format. Insertions of an A3M (lower-case letters) are dropped. In an A2M whose rows are equally long
+    only columns in which the query has a dot are dropped: its lower-case letters are residues of the query, and of columns. Raises a
+    DataError that names the line if the file violates its format. HH-suite's rows of secondary structure and consensus are no sequences.
     """
     path = Path(path)
     suffix = suffix_of(path)
@@ -91,13 +94,14 @@ def read_sequences(path: str | Path) -> SequenceFile:
     if not records:
         raise DataError(f"{path} holds no sequences; they begin with a line '>name'.")
     if suffix in A3M:
-        records = [
-            replace(r, text="".join(c for c in r.text if not c.islower() and c != "."))
-            for r in records
-            if not _ANNOTATION.match(r.name)
-        ]
+        records = [r for r in records if not _ANNOTATION.match(r.name)]
         if not records:
             raise DataError(f"{path} holds annotation but no sequences.")
+        if suffix == A2M and _equal([r.text for r in records]):
+            kept = [k for k, letter in enumerate(records[0].text) if letter != "."]
+            records = [replace(r, text="".join(r.text[k] for k in kept)) for r in records]
+        else:
+            records = [_without_insertions(r) for r in records]
     return SequenceFile(path, records, suffix in A3M, lengths)
 
 
@@ -125,17 +129,21 @@ def _record(path: Path, name: str, parts: list[str], line: int, header: str) -> 
     return Record(name, text, line, header)
 
 
+def _without_insertions(record: Record) -> Record:
+    kept = "".join(c for c in record.text if not c.islower() and c != ".")
+    return replace(record, text=kept, inserted=sum(c.islower() for c in record.text))
+
+
 def _lengths(path: Path, lines: list[str]) -> tuple[int, int] | None:
-    """The chains' lengths in the first line of a paired A3M, `#30,41` or `#30,41<tab>1,1`."""
-    if not lines or not lines[0].startswith("#"):
+    """The chains' lengths in the first line of a paired A3M, `#30,41` or `#30,41<tab>1,1`. One length (ColabFold's files of one chain), or
+    words (HH-suite's description) say nothing of two chains."""
+    found = re.match(r"#(\d+(?:,\d+)+)(?:\s|$)", lines[0] if lines else "")
+    if found is None:
         return None
-    try:
-        a, b = (int(n) for n in lines[0][1:].split()[0].split(","))
-    except (ValueError, IndexError):
-        raise DataError(
-            f"{path}, line 1: {lines[0]!r}; a paired A3M says the lengths of two chains, as #30,41."
-        ) from None
-    return a, b
+    numbers = [int(n) for n in found[1].split(",")]
+    if len(numbers) != 2:
+        raise DataError(f"{path}, line 1: {lines[0]!r}; a paired A3M says the lengths of two chains, as #30,41.")
+    return numbers[0], numbers[1]
 
 
 def _stockholm(path: Path, lines: list[str]) -> list[Record]:
@@ -146,6 +154,9 @@ def _stockholm(path: Path, lines: list[str]) -> list[Record]:
     said: dict[str, dict[str, str]] = {}  # the #=GS lines of each sequence: jackhmmer keeps the header of a FASTA there
     for number, line in enumerate(lines[1:], 2):
         if line.startswith("//"):
+            further = next((k for k, other in enumerate(lines[number:], number + 1) if other.strip()), None)
+            if further:
+                raise DataError(f"{path}, line {further}: a second alignment begins. Hint: a file for each.")
             break
         if line.startswith("#=GS") and len(note := line.split(None, 3)) == 4:
             kinds = said.setdefault(note[1], {})
@@ -184,7 +195,7 @@ def read_pairs(
 
     partner: the file of the second chains.
     by: whether rows of two files match by "name", the first word after >, or by "order".
-    length_a: columns of the first chain, if one file has neither lengths nor a separator.
+    length_a: columns of the first chain, if one file has neither lengths nor a separator; another than these is refused.
     name: that of the family, by default the file's. A FASTA counts as aligned if all its sequences have one length.
     Raises a DataError that names file and line for contents that do not fit.
 
@@ -198,6 +209,10 @@ def read_pairs(
     if by not in BY:
         raise DataError(f"[read_pairs] by={by!r}; it is one of {', '.join(BY)}.")
     if partner is not None:
+        if length_a is not None:
+            raise DataError(
+                f"a first chain of {length_a} columns parts the rows of one file, and {partner} is a second one: give either."
+            )
         second = read_sequences(partner)
         records, others = _matched(first, second, by)
         texts_a, texts_b = [r.text for r in records], [r.text for r in others]
@@ -251,12 +266,16 @@ def _split(file: SequenceFile, record: Record, length_a: int | None) -> tuple[st
         parts = record.text.split(found[0])
         if len(parts) != 2 or len(found) > 1 or not all(parts):
             raise DataError(f"{where} is not two chains with one {found[0]!r} between them.")
+        if length_a not in (None, len(parts[0])):
+            raise DataError(f"{where} has {len(parts[0])} columns before its {found[0]!r}, not {length_a}.")
         return parts[0], parts[1]
     if file.lengths is not None:
         if len(record.text) != sum(file.lengths):
             raise DataError(
                 f"{where} has {len(record.text)} columns; line 1 says {file.lengths[0]} and {file.lengths[1]}."
             )
+        if length_a not in (None, file.lengths[0]):
+            raise DataError(f"{file.path}, line 1: a first chain of {file.lengths[0]} columns, not {length_a}.")
         length_a = file.lengths[0]
     if length_a is None:
         raise DataError(
@@ -281,6 +300,17 @@ def check_alignment(file: SequenceFile) -> None:
                 f"{file.path}, line {record.line}: {record.name} has {len(record.text)} columns; {first.name}, line {first.line}, "
                 f"has {len(first.text)}: the rows are not aligned.\n{ALIGNERS}"
             )
+
+
+def check_query(file: SequenceFile) -> None:
+    """Raises a DataError if the first sequence of a file has residues without a column: those behind them would get wrong numbers."""
+    query = file.records[0]
+    if query.inserted:
+        raise DataError(
+            f"{file.path}, line {query.line}: {query.name}, the query, has {query.inserted} residues in lower case, which have no column in an "
+            "A3M, so the numbers of those behind them would be wrong.\n"
+            "  Hint: an alignment whose columns are the query's residues, as hhblits -i QUERY.fasta -oa3m writes it."
+        )
 
 
 def encoded_rows(file: SequenceFile) -> np.ndarray:

@@ -21,7 +21,7 @@ from .vocabulary import PAD
 
 BACKGROUND_PASSES = 2000  # mismatched pairs that a background averages, at most
 BACKGROUND_DEPTH = 40.0  # effective members at which the background counts half
-FEW = 2e8  # comparisons of residues: a second's work for the host
+FEW = 2e9  # comparisons of residues: half a second's work for the host
 
 
 def is_small(family: Family) -> bool:
@@ -30,13 +30,13 @@ def is_small(family: Family) -> bool:
 
 
 def family_weights(family: Family, device: str) -> np.ndarray:
-    """sequence_weights of a family's pairs (n,), on the device if they are many.
+    """sequence_weights of a family's pairs (n,), on the device if they are many and it is a GPU.
 
     >>> from shadergrad.models.coevolution.family_logits import family_weights
     >>> family_weights(sg.models.coevolution.Family("x", np.zeros((2, 1), np.uint8), np.zeros((2, 1), np.uint8)), "cpu")
     array([0.5, 0.5])
     """
-    return sequence_weights(family.joined(), device=None if is_small(family) else device)
+    return sequence_weights(family.joined(), device=None if is_small(family) or device == "cpu" else device)
 
 
 class FamilyPredictor:

@@ -7,6 +7,8 @@ NCBI, CDS   lcl|NC_000913.3_prot_NP_418567.1_4077 [locus_tag=b4143] [organism=..
 Pfam        CH60_ECOLI/2-525
 Prodigal    contig7_12 # 4350 # 5996 # -1 # ID=7_12;partial=00
 plain       human, or anything with species=human, OX=9606 or contig:100-1746(-)
+
+UniProt's codes that begin with 9 are of groups, as 9BACT of many bacteria: they are no species.
 """
 
 from __future__ import annotations
@@ -51,8 +53,10 @@ class Header:
 
 
 _TAXON = re.compile(r"\b(?:OX|TaxID|taxid|taxon)[=|:](\d+)", re.IGNORECASE)
-_ORGANISM = re.compile(r"(?:^|[\s\[;|])(?:OS|Tax|organism|species)=([^=\]|;]+?)(?=\s+[A-Za-z]+=|\s*[\]|;]|\s*$)")
-_CODE = re.compile(r"^[A-Z0-9]{1,11}_([A-Z0-9]{3,5})$")
+_ORGANISM = re.compile(
+    r"(?:^|[\s\[;|])(?:OS|Tax|organism|species)=((?:\[[^\]=]*\]|[^=\]|;])+?)(?=\s+[A-Za-z]+=|\s*[\]|;]|\s*$)"
+)
+_CODE = re.compile(r"^[A-Z0-9]{1,11}_((?!9)[A-Z0-9]{3,5})$")
 _PRODIGAL = re.compile(r"^(\S+)_\d+ # (\d+) # (\d+) # (-?1)\b")
 _LOCATION = re.compile(r"\[location=([^\]]+)\]")
 _PLACE = re.compile(r"(?:^|[\s|])([\w.\-]+):(\d+)(?:-|\.\.)(\d+)(?:\(([+-])\)|:([+-]))?(?=$|[\s|])")

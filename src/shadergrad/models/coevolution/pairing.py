@@ -18,7 +18,7 @@ import numpy as np
 
 from ...data import DataError
 from ...system.atomic_files import replacing
-from .alignments import Record, SequenceFile, check_alignment, encoded_rows, read_sequences
+from .alignments import Record, SequenceFile, check_alignment, check_query, encoded_rows, read_sequences
 from .families import Family
 from .gene_loci import variants
 from .headers import LEVELS, Header, Locus, parse_header
@@ -115,6 +115,10 @@ def pair_alignments(
     for value, known, what in ((by, BY, "by"), (many, MANY, "many")):
         if value not in known:
             raise DataError(f"[pair_alignments] {what} is {value!r}; it is one of {', '.join(known)}.")
+    if by == "order" and many != MANY[0]:
+        raise DataError(
+            f"[pair_alignments] many={many!r} chooses among sequences of a species; by order, rows pair with rows."
+        )
     a, b = _side(Path(first)), _side(Path(second))
     level = ""
     if by == "order":
@@ -156,6 +160,7 @@ def write_pairs(path: str | Path, found: Pairing) -> None:
 def _side(path: Path) -> _Side:
     file = read_sequences(path)
     check_alignment(file)
+    check_query(file)
     tokens = encoded_rows(file)
     present = tokens[0] != PAD
     if not present.any():

@@ -134,6 +134,8 @@ def _both_places(path: str | Path, family: Family, numbers: Numbers, chains: tup
 def _places(model: Any, chain: str, path: str | Path, family: Family, side: int, numbers: np.ndarray) -> np.ndarray:
     """The Cβ of each column's residue, (length, 3); NaN for those that are not in the file."""
     known = [each.name for each in model]
+    if not known:
+        raise DataError(f"{path} holds no atoms: is it a PDB or mmCIF?")
     if chain not in known:
         raise DataError(
             f"{path} has no chain {chain!r}; it has {', '.join(dict.fromkeys(known))}. Hint: --chain-{'ab'[side]}."
