@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from digits_training import BITS, hard_accuracy
 from helpers import assert_close, grad_of
 from shadergrad import nn, optim
 from shadergrad.errors import IndexRangeError, ShapeError
-from shadergrad.logic import GroupSum, LogicLayer, LogicNetwork, Thermometer, gates, wiring
+from shadergrad.logic import GroupSum, LogicCA, LogicLayer, LogicNetwork, Thermometer, gates, wiring
 from shadergrad.nn.errors import ArgumentError
 from test_logic_gates import naive_mixture
 
@@ -94,6 +95,22 @@ def test_wires_are_int32_and_part_of_the_state() -> None:
     assert other(x).tolist() != layer(x).tolist()
     other.load_state_dict(state)
     assert other(x).tolist() == layer(x).tolist()
+
+
+def test_whole_modules_are_pickled_with_their_wires() -> None:
+    """Also into a state that is loaded later: the index of the wires follows it."""
+    automaton = LogicCA(1, 2, (9, 8, 4), (9, 8, 4, 2, 1), border="periodic")
+    copied = pickle.loads(pickle.dumps(automaton))
+    board = values(1, 4, 4, 1).round()
+    assert copied.rollout(board, 2).tolist() == automaton.rollout(board, 2).tolist()
+    for wiring_name in ("unique", "learned"):
+        network, other = (
+            LogicNetwork((8, 8, 8), wiring_name, "gaussian", seed=seed, parametrisation="walsh") for seed in (1, 2)
+        )
+        copied = pickle.loads(pickle.dumps(network))
+        assert copied(values(3, 8)).tolist() == network(values(3, 8)).tolist()
+        copied.load_state_dict(other.state_dict())
+        assert copied(values(3, 8)).tolist() == other(values(3, 8)).tolist()
 
 
 def test_a_key_gives_the_wires_of_that_key() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import shutil
 import subprocess
 from pathlib import Path
@@ -83,6 +85,14 @@ def test_runners_count_the_same_votes_for_any_number_of_images(kind: str, count:
     assert fast.votes(x).tolist() == classifier.votes(x).tolist()
     assert fast.predict(x).tolist() == classifier.predict(x).tolist()
     assert fast.scores(x).tolist() == classifier.scores(x).tolist()
+
+
+@pytest.mark.parametrize("kind", RUNNERS)
+def test_runners_go_to_other_processes(kind: str) -> None:
+    classifier = harden(trained())
+    one = runner(kind, classifier)
+    for copied in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
+        assert copied.predict(images(33)).tolist() == classifier.predict(images(33)).tolist()
 
 
 @pytest.mark.parametrize("kind", RUNNERS)

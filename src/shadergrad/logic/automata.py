@@ -30,7 +30,7 @@ from .circuit import CellCircuit, Circuit, gate_kinds
 from .fused import cell as fused_cell
 from .fused import layers as fused_layers
 from .fused.rollout import Rollout
-from .layers import GateLayer, append_layers, register_packed
+from .layers import GateLayer, append_layers, prepare_loaded, register_packed
 
 PATCH = 9  # cells that a cell sees, row by row; 4 is itself
 BORDERS = {"zeros": "constant", "periodic": "circular"}
@@ -227,7 +227,7 @@ class LogicCA(Module):
             )
         self.fused = can_be if fused is None else fused
         self.prepare()
-        self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
+        self.register_load_state_dict_post_hook(prepare_loaded)
 
     def prepare(self) -> None:
         """Prepare the wires for the fused kernels."""

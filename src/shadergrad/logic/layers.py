@@ -34,6 +34,11 @@ MOST_READERS = 32  # of one input; if one has more, the scattered sum sorts the 
 MOST_IN_KERNEL = 512  # readers of one input, which one thread of fused/wide.py adds up
 
 
+def prepare_loaded(module: Any, _: Any) -> None:
+    """Prepare a module whose state has been loaded; a function of this file, so that the module can be pickled."""
+    module.prepare()
+
+
 class GateLayer(Module):
     """Gates with fixed wires: `logits` (n_out, 16), or (kernels, n_out, 16) for kernels that share the wires; with another
     parametrisation than "softmax" its parameters, (n_out, 4).
@@ -69,7 +74,7 @@ class GateLayer(Module):
         strength: float | None = None,
     ) -> None:
         super().__init__()
-        self.parametrisation, self._gate = parametrisation, parametrisations.of_name(parametrisation)
+        gate, self.parametrisation = parametrisations.of_name(parametrisation), parametrisation
         if init not in INITS:
             raise ArgumentError(f"[logic] there is no init {init!r}; choose of {', '.join(INITS)}.")
         if kernels is not None and kernels < 1:
@@ -80,9 +85,13 @@ class GateLayer(Module):
             pair = wiring_of.check(n_in, n_out, wires)
             self.register_buffer("wires", sg.tensor(np.stack(pair), device=device))
         self.prepare()
-        self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
+        self.register_load_state_dict_post_hook(prepare_loaded)
         shape = (n_out,) if kernels is None else (kernels, n_out)
-        self.logits = Parameter(self._gate.initial(shape, init, strength, device))
+        self.logits = Parameter(gate.initial(shape, init, strength, device))
+
+    @property
+    def _gate(self) -> parametrisations.Parametrisation:
+        return parametrisations.of_name(self.parametrisation)
 
     def prepare(self) -> None:
         """Build the index of each input's readers. Call it after changing wires by hand."""
@@ -372,7 +381,7 @@ class LogicNetwork(ModedStack):
             )
         self.fused = can_be if fused is None else fused
         self.prepare()
-        self.register_load_state_dict_post_hook(lambda module, _: module.prepare())
+        self.register_load_state_dict_post_hook(prepare_loaded)
 
     @property
     def wire_mode(self) -> str | None:

@@ -46,6 +46,10 @@ class DeviceClassifier:
         self._count: Any = sg.compile(self._votes)
         self._classify: Any = sg.compile(lambda outputs: self._votes(outputs).argmax(0))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, as in another process, has tensors and steps of its own."""
+        return DeviceClassifier, (self.classifier, self.device)
+
     def words(self, images: Any) -> sg.Tensor:
         """Images (n, ...) as words int32 (inputs, n / 32, rounded up) on the device: image 32 k + j is bit j of word k."""
         bits = self.classifier.encode(images)

@@ -41,7 +41,7 @@ class NativeClassifier:
 
     def __init__(self, classifier: CircuitClassifier, compiler: str | None = None) -> None:
         check_kind(classifier, CircuitClassifier, "NativeClassifier")
-        self.classifier = classifier
+        self.classifier, self._compiler = classifier, compiler
         self._run: Any = _program(compiler).run_tables
         tables = schedule(classifier.circuit)
         kept = {
@@ -65,6 +65,10 @@ class NativeClassifier:
         self._kept = kept  # alive as long as their addresses
         self._tables = _Tables(**sizes, **{name: kept[name].ctypes.data for name in _POINTERS})
         self._limits = None if limits is None else np.ascontiguousarray(limits.T)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, as in another process, compiles the program anew, and has tables of its own."""
+        return NativeClassifier, (self.classifier, self._compiler)
 
     def votes(self, images: Any) -> np.ndarray:
         """The counts (n, classes) of ones, int64."""
