@@ -209,6 +209,9 @@ def test_a_split_is_of_families_and_repeatable() -> None:
     assert len(held_out) == 3
     assert {f.name for f in train} | {f.name for f in held_out} == {str(k) for k in range(9)}
     assert [f.name for f in co.split_families(families, 0.3, seed=4)[1]] == [f.name for f in held_out]
+    for few, share in ((families[:1], 0.3), (families, 1.5)):
+        with pytest.raises(co.FamilyError, match=r"nothing to split. Hint: .*--families.*--held-out"):
+            co.split_families(few, share)
 
 
 # --- batches

@@ -74,7 +74,8 @@ def split_families(families: Sequence[Family], held_out: float, seed: int = 0) -
     """
     if len(families) < 2 or not 0 < held_out < 1:
         raise FamilyError(
-            f"[split_families] {len(families)} families, a share of {held_out} held out: nothing to split."
+            f"[split_families] {len(families)} families, a share of {held_out} held out: nothing to split. "
+            "Hint: at least two families (--families), and a share (--held-out) between 0 and 1."
         )
     count = min(max(round(held_out * len(families)), 1), len(families) - 1)
     order = np.random.default_rng(seed).permutation(len(families))

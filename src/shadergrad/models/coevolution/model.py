@@ -92,7 +92,7 @@ class CoevolutionTransformer(nn.Module):
         if tokens.shape[1] > self.max_len:
             raise FamilyError(
                 f"[CoevolutionTransformer] a pair has {tokens.shape[1]} tokens, the model positions for {self.max_len}. "
-                "Hint: shorter chains (a domain each), or a model with a larger max_len."
+                "Hint: shorter chains (a domain each); a model with a larger max_len, --max-len of a training; or mean-field in place of the run."
             )
         padding = tokens == PAD
         x = self.tokens(tokens) + self.segments(segments_of(tokens)) + self.positions(positions_of(tokens))
