@@ -12,6 +12,7 @@ loads two variables by one instruction. From 3.14 on neither a variable on the s
 
 from __future__ import annotations
 
+import ctypes
 import dis
 import gc
 import sys
@@ -21,6 +22,8 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import islice
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import numpy as np
 
 from .errors import CompileError
 
@@ -434,6 +437,29 @@ def _tells_classes_apart() -> bool:
     return [is_made_by_class_statement(kind) for kind in kinds] == [True, True, False, False]
 
 
+# -- arrays
+
+
+def _told_address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _read_address(array: np.ndarray) -> int:
+    """NumPy's ABI has the pointer behind the header that all objects have."""
+    return ctypes.c_size_t.from_address(id(array) + object.__basicsize__).value
+
+
+def _reads_addresses() -> bool:
+    """Not an assumption of compiled steps: where it does not hold, NumPy tells the address."""
+    if sys.implementation.name != "cpython":  # `id` may be no address
+        return False
+    whole = np.zeros((3, 4))
+    fixed = np.arange(2)
+    fixed.flags.writeable = False
+    arrays = (whole, whole[1:, ::-1], fixed, np.empty(0, np.float32), np.array(True))
+    return all(_read_address(a) == _told_address(a) for a in arrays)
+
+
 ASSUMPTIONS: dict[str, Callable[[], bool]] = {
     "sys.getrefcount counts every object that holds another": _counts_references,
     "an object goes as soon as nothing holds it": _lets_go_at_once,
@@ -453,6 +479,10 @@ def _holds(experiment: Callable[[], bool]) -> bool:
         return experiment()
     except Exception:  # whatever another interpreter makes of it
         return False
+
+
+# The address of an array's first element. NumPy needs several times as long to tell it, as it describes the whole array.
+address_of: Callable[[np.ndarray], int] = _read_address if _holds(_reads_addresses) else _told_address
 
 
 def examine() -> list[str]:

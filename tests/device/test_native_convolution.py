@@ -39,6 +39,7 @@ def few_elements_are_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def clear() -> None:
     native_convolution._plans.clear()
+    native_convolution._wholes.clear()
     for cache in CACHES:
         cache.cache_clear()
 
@@ -189,6 +190,36 @@ def test_each_kind_of_kernel_is_exact_to_rounding(kind: tuple[str, str, bool]) -
     assert (plan.packing, plan.storing, plan.is_copied) == kind
     rng = np.random.default_rng(0)
     assert error(conv, *(rng.standard_normal(shape).astype(np.float32) for shape in (x, w))) < 1e-6
+
+
+EXCHANGED = {
+    "the gradient of a transposed convolution's weights": (
+        Conv((1, 1), (1, 1), (2, 1), (2, 3), (2, 2)),
+        (1, 12, 5, 6, 7),
+        (1, 3, 5, 12, 14),
+    ),
+    "an image of one element": (Conv((1, 1), (1, 1), (3, 2), (3, 2)), (2, 5, 4, 1, 1), (2, 6, 4, 4, 3)),
+    "the weights' gradient of that": (Conv((1, 1), (1, 1), (3, 2), (3, 2)), (1, 7, 5, 1, 1), (1, 6, 5, 4, 3)),
+    "dilated windows": (Conv((1,), (3,), (1,), (2,), (2,)), (1, 12, 5, 9), (1, 2, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("which", EXCHANGED)
+def test_x_and_weights_are_exchanged_where_that_takes_less_time(which: str) -> None:
+    conv, x_shape, w_shape = EXCHANGED[which]
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal(x_shape).astype(np.float32), rng.standard_normal(w_shape).astype(np.float32)
+    assert error(conv, x, w) < 1e-6
+    assert any(whole.exchanged for whole in native_convolution._wholes.values())
+
+
+def test_infinity_in_an_image_reaches_the_windows_that_have_it_alone() -> None:
+    conv, x = Conv((1,), (1,), (2,), (2,), (2,)), np.ones((1, 64, 5, 6), np.float32)
+    x[0, :, 0, 0] = np.inf
+    w = np.ones((1, 1, 5, 4), np.float32)
+    found = convolved(conv, x, w)
+    assert np.isinf(found[..., :3]).all()
+    assert np.isfinite(found[..., 4:]).all()
 
 
 def test_few_columns_share_a_long_contraction() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from ..compile.native import convolution, padded_copy
 from ..compile.native.convolution import Packing, Storing
 from ..compile.native.panel_product import Panel
 from ..compile.native.registers import LANES
+from ..cpython import address_of
 from ..graph.primitive import Shape
 from ..primitives.window import Conv
 from . import llvm
@@ -35,6 +36,7 @@ FEW_VECTORS = 64  # vectors of columns; below it, several threads share a contra
 MANY_WINDOWS = 1 << 10  # of an image; from here on, all images share the tables of one
 MOST_BYTES = 1 << 28  # of the tables of all plans
 MOST_ELEMENTS = 1 << 31  # of an array, because offsets have 32 bits
+MARGIN = 1.4  # by which the exchange of x and weights has to save time
 COSTS: dict[Packing, int] = {
     "copy": 2,
     "turn": 5,
@@ -201,12 +203,17 @@ class Plan:
         if self.is_copied:
             source = np.empty(self.planes * self.plane + LANES, np.float32)
             source[-LANES:] = 0  # a vector may read elements after the last plane
-            _run(_copy(), (x, source, *self.copied), self.planes, max(1, FEWEST_COPIED // self.plane))
+            _run(_copy(), (x, source), self._addresses[0], self.planes, max(1, FEWEST_COPIED // self.plane))
         function = _product(self.panel, self.packing, self.storing)
         parts = np.empty((self.parts, *out.shape), np.float32) if self.parts > 1 else out
-        _run(function, (source, w, parts, *self.multiplied), self.units, self.least)
+        _run(function, (source, w, parts), self._addresses[1], self.units, self.least)
         if self.parts > 1:
             parts.sum(0, out=out)
+
+    @cached_property
+    def _addresses(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of the tables of both kernels."""
+        return tuple(map(address_of, self.copied)), tuple(map(address_of, self.multiplied))
 
 
 def _vectors(x: np.ndarray, fill: int) -> np.ndarray:
@@ -219,9 +226,9 @@ def _are_runs(x: np.ndarray, places: np.ndarray) -> bool:
     return bool(((x - x[:, :1] == np.arange(LANES)) | (places < 0)).all())
 
 
-def _run(function: llvm.Function, arrays: Sequence[np.ndarray], units: int, least: int) -> None:
-    table = np.array([a.ctypes.data for a in arrays], np.uint64)
-    pool.run(function, table.ctypes.data, units, least)
+def _run(function: llvm.Function, arrays: Sequence[np.ndarray], tables: Sequence[int], units: int, least: int) -> None:
+    buffers = np.array([*map(address_of, arrays), *tables], np.uint64)
+    pool.run(function, address_of(buffers), units, least)
 
 
 @cache
@@ -245,6 +252,7 @@ def _plan(words: tuple[tuple[int, ...], ...], x: Strided, w: Strided, target: Ta
         found = Plan(Conv(*words), x, w, target)
         if found.nbytes + sum(plan.nbytes for plan in [*_plans.values()]) > MOST_BYTES:
             _plans.clear()
+            _wholes.clear()
         _plans[key] = found
     return found
 
@@ -285,30 +293,104 @@ def _in_order(w: np.ndarray) -> np.ndarray:
     words = np.array([*w.shape[2:0:-1], *Strided.of(flat).strides, 1, size])
     out = np.empty(w.shape, np.float32)
     tables = (np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([size]))
-    _run(_copy(), (flat, out, words, *tables), math.prod(w.shape[:3]), max(1, FEWEST_COPIED // size))
+    addresses = [*map(address_of, (words, *tables))]
+    _run(_copy(), (flat, out), addresses, math.prod(w.shape[:3]), max(1, FEWEST_COPIED // size))
     return out
+
+
+class _Whole(NamedTuple):
+    """How a convolution is computed for arrays of certain layouts.
+
+    exchanged: the convolution of the weights by x, which has the result's elements. moved: x is dilated and padded first. is_reordered: the weights are
+    copied first. is_partial: some elements of the result are zero, because no part computes them. parts: the plans, each with the part of the weights that
+    it uses; None for all weights.
+    """
+
+    exchanged: Conv | None
+    moved: Conv | None
+    is_reordered: bool
+    is_partial: bool
+    parts: list[tuple[Plan, tuple[slice, ...] | None]]
+
+
+def _exchanged(conv: Conv, x: Shape, w: Shape) -> Conv | None:
+    """The convolution of w by x, which gives the same elements, reversed and with images and channels exchanged; None if it is not used.
+
+    Element p of x, at p * spread + low, meets element k of a window at i + k * dilation. So element k of w, at k * dilation, meets element p of a window at
+    i + low - p * spread, and counted from the last i these windows are dilated by `spread`. If that adds zeros around w, what is not finite in x reaches
+    more results. Only the gradient of the weights of a transposed convolution may do so, where PyTorch adds these zeros, too.
+    """
+    if any(step != 1 for step in conv.steps):
+        return None
+    counts = conv.counts(x[3:], w[3:])
+    low = tuple(n - 1 - a for n, a in zip(counts, conv.low, strict=True))
+    axes = zip(counts, x[3:], w[3:], conv.spread, conv.dilations, low, strict=True)
+    high = tuple(n + (p - 1) * spread - (k - 1) * dilation - 1 - a for n, p, k, spread, dilation, a in axes)
+    is_gradient = max(conv.spread) > 1 and math.prod(w[3:]) > math.prod(counts)
+    if max(*low, *high) > 0 and not is_gradient:
+        return None
+    found = Conv(conv.steps, conv.spread, low, high, conv.dilations)
+    return found if MARGIN * _cycles(found, w, x) < _cycles(conv, x, w) else None
+
+
+def _cycles(conv: Conv, x: Shape, w: Shape) -> float:
+    """An estimate of a convolution's time, up to a factor: for each image, window and row of the contraction, of packing and of multiplication."""
+    rows = w[2] * math.prod(w[3:]) / math.prod(conv.spread)
+    return x[1] * math.prod(conv.counts(x[3:], w[3:])) * rows * (w[1] / 2 + COSTS["gather"])
+
+
+_wholes: dict[tuple[Any, ...], _Whole] = {}  # dropped with the plans
+
+
+def _whole(conv: Conv, x: np.ndarray, w: np.ndarray, shape: Shape) -> _Whole:
+    """The convolution of arrays with the layouts of x and w to a result of `shape`."""
+    exchanged = _exchanged(conv, x.shape, w.shape)
+    if exchanged is not None and _is_served(exchanged, w, x):
+        return _Whole(exchanged, None, False, False, [])
+    moved = None
+    if any(s > 1 and step > 1 for s, step in zip(conv.spread, conv.steps, strict=True)):
+        moved = conv
+        x, conv = conv.moved(x), Conv(conv.steps, conv.dilations)
+    is_reordered = not _is_read_in_order(w)
+    if is_reordered:
+        w = np.empty(w.shape, np.float32)
+    axes = residues_of(conv, x.shape, w.shape)
+    apart = tuple(map(len, axes))
+    parts: list[tuple[Plan, tuple[slice, ...] | None]] = []
+    for chosen in itertools.product(*map(enumerate, axes)):
+        first, residues = tuple(n for n, _ in chosen), [r for _, r in chosen]
+        target = Target(shape, first, apart)
+        if 0 in (*target.counts, *(r.places for r in residues)):
+            continue
+        used = (slice(None),) * 3 + tuple(slice(r.first, None, r.every) for r in residues)
+        words = tuple(zip(*((r.step, r.dilation, r.low, r.high) for r in residues), strict=True))
+        plan = _plan(words, Strided.of(x), Strided.of(w[used]), target)
+        parts.append((plan, None if all(r.first == 0 and r.every == 1 for r in residues) else used))
+    return _Whole(None, moved, is_reordered, any(r.places == 0 for residues in axes for r in residues), parts)
 
 
 def convolve(conv: Conv, x: np.ndarray, w: np.ndarray, out: np.ndarray) -> bool:
     """Write the convolution of x and w, as Conv takes them, to the row-major `out`. False, and nothing is written, if NumPy has to compute it."""
-    if not _is_served(conv, x, w):
-        return False
-    if any(s > 1 and step > 1 for s, step in zip(conv.spread, conv.steps, strict=True)):
-        x, conv = conv.moved(x), Conv(conv.steps, conv.dilations)
-    if not _is_read_in_order(w):
+    key = (conv, x.dtype, x.shape, x.strides, w.dtype, w.shape, w.strides, out.shape)
+    whole = _wholes.get(key)
+    if whole is None:
+        if not _is_served(conv, x, w):
+            return False
+        whole = _whole(conv, x, w, out.shape)
+        _wholes[key] = whole
+    if whole.exchanged is not None:
+        found = np.empty((out.shape[0], out.shape[2], out.shape[1], *out.shape[3:]), np.float32)
+        convolve(whole.exchanged, w, x, found)
+        out[...] = np.flip(found.swapaxes(1, 2), tuple(range(3, out.ndim)))
+        return True
+    if whole.moved is not None:
+        x = whole.moved.moved(x)
+    if whole.is_reordered:
         w = _in_order(w)
-    axes = residues_of(conv, x.shape, w.shape)
-    apart = tuple(map(len, axes))
-    if any(r.places == 0 for residues in axes for r in residues):
+    if whole.is_partial:
         out[...] = 0
-    for chosen in itertools.product(*map(enumerate, axes)):
-        first, residues = tuple(n for n, _ in chosen), [r for _, r in chosen]
-        target = Target(out.shape, first, apart)
-        if 0 in (*target.counts, *(r.places for r in residues)):
-            continue
-        used = w[(slice(None),) * 3 + tuple(slice(r.first, None, r.every) for r in residues)]
-        words = tuple(zip(*((r.step, r.dilation, r.low, r.high) for r in residues), strict=True))
-        _plan(words, Strided.of(x), Strided.of(used), target).run(x, used, out)
+    for plan, used in whole.parts:
+        plan.run(x, w if used is None else w[used], out)
     return True
 
 

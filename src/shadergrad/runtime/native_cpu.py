@@ -24,6 +24,7 @@ from ..compile.native import overwriting
 from ..compile.native.program import Step, Steps
 from ..compile.native.regions import Hosted
 from ..compile.native.slots import ALIGNMENT
+from ..cpython import address_of
 from ..graph.primitive import Primitive
 from ..primitives.dot import Dot
 from ..primitives.indexing import ScatterAdd
@@ -87,12 +88,8 @@ class _Memory:
 
 def _aligned(nbytes: int) -> np.ndarray:
     whole = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -_address(whole) % ALIGNMENT
+    start = -address_of(whole) % ALIGNMENT
     return whole[start : start + nbytes]
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
 
 
 memory = _Memory()
@@ -127,7 +124,7 @@ class Native:
             out = np.empty(steps.rows[step.writes[0]].shape, seen[0].dtype)
             product = products.product_of(seen[0], seen[1], out)
             if product is not None:
-                left, right = (_address(a) - _address(row) for a, row in zip(seen, rows, strict=True))
+                left, right = (address_of(a) - address_of(row) for a, row in zip(seen, rows, strict=True))
                 found[k] = (product, (left, right))
         return found
 
@@ -149,7 +146,7 @@ class Native:
             else:
                 if k in self._overwriting:
                     words = self._overwriting[k].words
-                    places += [(-1, self._code[step.kernel].address), (-1, words.ctypes.data)]
+                    places += [(-1, self._code[step.kernel].address), (-1, address_of(words))]
                 places += [(row, 0) for row in step.buffers]
         self._table = np.zeros(max(1, len(places)), np.uint64)
         self._rows = np.array([row for row, _ in places], np.intp)
@@ -168,7 +165,7 @@ class Native:
 
     def _list_kernels(self, steps: Steps, starts: list[int]) -> None:
         """Build the list of kernels for the thread pool, and the program: stretches of kernels, and steps of the interpreter."""
-        base = _address(self._table)
+        base = address_of(self._table)
         kernels: list[tuple[llvm.Function, int, int, int]] = []
         self._program: list[Stretch | int] = []
         self._hosts: dict[int, Any] = {}
@@ -288,7 +285,7 @@ class Native:
             for row in self._made:
                 arrays[row] = over[row] if row in over else self._array_for(row, targets.get(row))
             del over
-            base = _address(shared)
+            base = address_of(shared)
             there, operands = self._look(shared)
             for row, array in there.items():
                 arrays[row] = array
@@ -296,7 +293,7 @@ class Native:
             addresses = self._addresses
             addresses[self._fixed] = self._fixed_offsets + np.uint64(base)
             for row in (*range(steps.inputs), *self._made):
-                addresses[row] = _address(arrays[row])
+                addresses[row] = address_of(arrays[row])
             np.add(addresses[self._rows], self._begins, out=self._table[: self._rows.size])
             with pool.running(), blas.alone() if self._limits_blas else nullcontext():
                 for part in self._program if told is None else self._singly():
@@ -354,7 +351,7 @@ class Native:
         places = self._late.get(row)
         if places is not None and places.size:
             array = np.ascontiguousarray(array)
-            self._table[places] = np.uint64(_address(array)) + self._begins[places]
+            self._table[places] = np.uint64(address_of(array)) + self._begins[places]
         arrays[row] = array
 
 

@@ -22,6 +22,7 @@ from ..compile.native.regions import TARGET, VIEWS, attention_composed
 from ..compile.native.registers import LANES
 from ..compile.native.rules import OF_SINGLE
 from ..compile.rewrite import Rewriter
+from ..cpython import address_of
 from ..dtypes import float32, parse_dtype, uint32
 from ..graph.leaves import Alias, Constant, Iota, Placeholder
 from ..graph.node import Node, topological
@@ -119,8 +120,8 @@ def _function(kind: type[Primitive]) -> llvm.Function:
 
 
 def _run(function: llvm.Function, arrays: tuple[np.ndarray, ...], units: int, least: int) -> None:
-    table = np.array([a.ctypes.data for a in arrays], np.uint64)
-    pool.run(function, table.ctypes.data, units, least)
+    table = np.array([*map(address_of, arrays)], np.uint64)
+    pool.run(function, address_of(table), units, least)
 
 
 # -- random words

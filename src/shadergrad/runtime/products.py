@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..compile.native import panel_product
+from ..cpython import address_of
 from . import blas, llvm
 from .threads import pool
 
@@ -38,7 +39,7 @@ class Product(NamedTuple):
 
     def table(self, a: int, b: int, out: int) -> tuple[int, int, int, int]:
         """The function's table of buffers, for the addresses of the operands and the result."""
-        return *((b, a) if self.is_swapped else (a, b)), out, self.words.ctypes.data
+        return *((b, a) if self.is_swapped else (a, b)), out, address_of(self.words)
 
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -49,9 +50,9 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
         # one thread, as in a program that limits BLAS's threads for its other operations: the bits depend on their number
         with blas.alone() if threaded else nullcontext():
             return np.matmul(a, b, out=out)
-    table = np.array(product.table(a.ctypes.data, b.ctypes.data, out.ctypes.data), np.uint64)
+    table = np.array(product.table(*map(address_of, (a, b, out))), np.uint64)
     with blas.alone() if product.needs_library else nullcontext():
-        pool.run(product.function, table.ctypes.data, product.units, product.least)
+        pool.run(product.function, address_of(table), product.units, product.least)
     return out
 
 

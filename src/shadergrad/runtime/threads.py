@@ -25,6 +25,7 @@ import numpy as np
 
 from ..compile.native import pool as code
 from ..config import openmp_threads
+from ..cpython import address_of
 from ..system import interrupts
 from . import llvm
 
@@ -45,15 +46,17 @@ def _cores() -> int:
 
 
 class Kernels(NamedTuple):
-    """A list of kernels as machine code reads it: RECORD words each."""
+    """A list of kernels as machine code reads it: RECORD words each, from an address on."""
 
     words: np.ndarray
+    address: int
 
     @staticmethod
     def of(kernels: list[tuple[llvm.Function, int, int, int]]) -> Kernels:
         """Each a function, the address of its table of buffers, its units, and the least of a chunk."""
         rows = [(function.address, table, units, least) for function, table, units, least in kernels]
-        return Kernels(np.array(rows, np.int64).reshape(-1, code.RECORD))
+        words = np.array(rows, np.int64).reshape(-1, code.RECORD)
+        return Kernels(words, address_of(words))
 
 
 class _Workers:
@@ -217,7 +220,7 @@ class Pool:
     @interrupts.whole
     def run_all(self, kernels: Kernels, first: int, count: int) -> None:
         """Run `count` kernels of a list from number `first`, one after another."""
-        self._run(kernels.words.ctypes.data + 8 * code.RECORD * first, count)
+        self._run(kernels.address + 8 * code.RECORD * first, count)
 
     @interrupts.whole
     def run(self, function: llvm.Function, table: int, units: int, least: int) -> None:
@@ -226,7 +229,7 @@ class Pool:
             function(table, 0, units)
             return
         words = np.array((function.address, table, units, least), np.int64)
-        self._run(words.ctypes.data, 1)
+        self._run(address_of(words), 1)
 
     def _run(self, address: int, count: int) -> None:
         with self.running() as workers:
