@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AutogradError, DeviceError, DTypeError, ShapeError
 from ..graph import build
+from ..graph.composition import is_kind
 from ..graph.leaves import Stored, Variable
 from ..graph.node import Node, grad_mode, mode
 from ..tensor import Tensor, joint, meet, result
@@ -278,7 +279,7 @@ def _kind_of(value: Any) -> Node | None:
     if not isinstance(value, Tensor):
         return None
     node = value._node
-    primitive = node.primitive if isinstance(node.primitive, Variable) else Stored()
+    primitive = node.primitive if is_kind(node, Variable) else Stored()
     return Node(primitive, (), node.shape, node.dtype, node.device)
 
 

@@ -6,16 +6,17 @@ primitives' own `vjp`, written in nodes, so with create_graph the result can be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from .. import symbolic_sizes
 from ..errors import AutogradError
 from .completion import Completion, share_hooks
-from .composition import Composite
+from .composition import Composite, is_kind
 from .leaves import Variable
 from .node import Node, grad_mode, mode, topological
+from .segments import Segment, Visited, segments_of
 from .tape import Tape, passes
 
 MOST_LOOKED_AT = 64
@@ -56,11 +57,11 @@ def backward(
         if any(type(node) is Composite for node in order):
             _refuse_released(order)
             short = Tape(order, roots, cotangents)
-            found = passes.find(short)
-            if found is not None:
-                if not retain_graph:
-                    _release(order)
-                return found
+        found = (short and passes.find(short)) or _by_parts(order, roots, cotangents)
+        if found is not None:
+            if not retain_graph:
+                _release(order)
+            return found
     order = topological(roots, before if ends else _tape_inputs)
     _refuse_released(n for n in order if id(n) not in ends)
     share_hooks(order, leaf_of)
@@ -112,7 +113,7 @@ def _by_rules(
     roots: Sequence[Node],
     cotangents: Sequence[Node],
     earlier: dict[int, Node],
-    wanted: set[int] | None,
+    wanted: Container[int] | None,
     needed: set[int],
     ends: frozenset[int],
 ) -> dict[int, tuple[Node, Node]]:
@@ -130,12 +131,13 @@ def _by_rules(
             continue
         if origins is not None:
             origins.derive(node.origin)
-        is_leaf = isinstance(node.primitive, Variable)
+        is_end = id(node) in ends  # whose primitive is not read, because that makes the nodes of a composition
+        is_leaf = not is_end and isinstance(node.primitive, Variable)
         if is_leaf if wanted is None else id(node) in wanted:
             target = earlier.get(id(node), node)
             before = found.get(id(target))
             found[id(target)] = (target, g if before is None else before[1] + g)
-        if is_leaf or id(node) in ends:
+        if is_leaf or is_end:
             continue
         cotangents = node.primitive.vjp(g, node)
         if mode.inspect is not None:
@@ -144,6 +146,59 @@ def _by_rules(
             if cotangent is not None and source.requires_grad and id(source) in needed:
                 _accumulate(collected, source, cotangent)
     return found
+
+
+def _by_parts(
+    order: list[Node], roots: Sequence[Node], cotangents: Sequence[Node]
+) -> dict[int, tuple[Node, Node]] | None:
+    """The result of `backward` for a tape with functions of users; None for others. They are called in each pass, and the segments between them are
+    looked up. Afterwards `order` is the tape as they have left it: they may have read nodes of compositions.
+    """
+    parts = None if mode.inspect is not None else segments_of(order, _short_inputs)
+    if parts is None:
+        return None
+    _refuse_released(order)
+    collected: dict[int, Node] = {}
+    found: dict[int, tuple[Node, Node]] = {}
+    for root, g in zip(roots, cotangents, strict=True):
+        _accumulate(collected, root, g)
+    outer = mode.visiting
+    with grad_mode(False):
+        try:
+            mode.visiting = Visited(order, lambda: topological(roots, _tape_inputs))
+            for part in reversed(parts):
+                if isinstance(part, Segment):
+                    for node, g in _through(part, collected):
+                        if id(node) in part.end_ids:
+                            collected[id(node)] = g
+                        else:
+                            found[id(node)] = (node, g)
+                    continue
+                g = collected.pop(id(part), None)
+                if g is not None:
+                    for source, cotangent in zip(part.inputs, part.primitive.vjp(g, part), strict=True):
+                        if cotangent is not None and source.requires_grad:
+                            _accumulate(collected, source, cotangent)
+        finally:
+            mode.visiting = outer
+    order[:] = topological(roots, _short_inputs)
+    return found
+
+
+def _through(part: Segment, collected: dict[int, Node]) -> Iterable[tuple[Node, Node]]:
+    """The ends and Variables of a segment with their cotangents. collected: those of the nodes behind it, which are taken out."""
+    if not any(id(n) in collected for n in part.nodes):
+        return ()
+    begun = [n for n in (*part.ends, *part.nodes) if id(n) in collected]
+    cotangents = [collected.pop(id(n)) for n in begun]
+    tape = Tape(part.nodes, begun, cotangents, part.ends)
+    found = passes.find(tape)
+    if found is None:
+        order = topological(begun, lambda n: () if id(n) in part.end_ids else _tape_inputs(n))
+        wanted = part.end_ids | {id(n) for n in order if is_kind(n, Variable)}
+        found = _by_rules(order, begun, cotangents, {}, wanted, {id(n) for n in order}, part.end_ids)
+        passes.learn(tape, found)
+    return found.values()
 
 
 def _by_rules_with_hooks(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -29,7 +29,8 @@ class _Mode(threading.local):
     origins: Origins | None = None  # the recording of origins
     inspect: Callable[[Node, Sequence[Node | None]], None] | None = None  # called with the gradients of each rule
     written: list[tuple[weakref.ref[Any], Node]] | None = None  # the tensors that got another value, with its node
-    visiting: set[int] | None = None  # in a backward pass that rules make, the ids of the nodes that lead to targets
+    # in a backward pass that rules make, the ids of the nodes that lead to targets
+    visiting: Container[int] | None = None
     # during a capture, the nodes that backward passes freed, with their primitives and inputs
     let_go: list[tuple[Node, Primitive, tuple[Node, ...]]] | None = None
 

@@ -78,6 +78,7 @@ class Primitive(metaclass=_Interned):
     unpacks: ClassVar[bool] = (
         False  # its result takes more memory than its inputs, so each reader computes it, and it is not stored
     )
+    gathers: ClassVar[bool] = False  # gets or gives a cotangent that stands for several (primitives/joint.py)
     cost: ClassVar[int] = 1  # scalar operations an element, roughly
     form: ClassVar[Form | None] = None  # each primitive has its own
     structural: ClassVar[bool] = (

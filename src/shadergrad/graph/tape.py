@@ -1,6 +1,6 @@
 """A cache of backward passes: a pass of a known structure adds the same nodes again without evaluating gradient rules.
 
-In: a tape (nodes in order) with its roots' cotangents. Out: the cotangents of its Variables, or None if the rules must be
+In: a tape (nodes in order), or a segment of one (segments.py), with its roots' cotangents. Out: the cotangents of its Variables, or None if the rules must be
 evaluated. A training loop needs the same pass at every step. The nodes of a pass depend only on the tape's structure if its
 primitives promise so (`Primitive.structural`), no hook listens, and the pass itself is not recorded.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from . import node as nodes
@@ -17,7 +18,7 @@ from .composition import Composite, Composition, Hashed, Recipe, Row
 from .leaves import Variable
 from .node import Node
 
-MOST_PASSES = 128
+MOST_PASSES = 512
 MOST_NODES = 1 << 17  # of all cached tapes; a tape with its pass counts twice, because the pass is about as long
 
 
@@ -26,17 +27,25 @@ class Tape:
 
     known: the tape's nodes, their operands and the cotangents. key: None if the tape must be evaluated by its rules.
     compositions: those whose results are on the tape; a pass may refer to their nodes, too, which come after `known`.
+    ends: the nodes behind the tape whose cotangents the pass gives, too.
     """
 
-    def __init__(self, order: Sequence[Node], roots: Sequence[Node], cotangents: Sequence[Node]) -> None:
+    def __init__(
+        self, order: Sequence[Node], roots: Sequence[Node], cotangents: Sequence[Node], ends: Sequence[Node] = ()
+    ) -> None:
         self.known: list[Node] = []
         self.place: dict[Node, int] = {}
         self.device = roots[0].device
         self.key: Hashed | None = None
         self.compositions: list[Composition] = []
+        self.results: list[list[int]] = []  # of each composition, the places of its results on the tape
         place, known = self.place, self.known
         entries: list[Any] = []
         met: dict[Composition, int] = {}
+        for node in ends:
+            place[node] = len(known)
+            known.append(node)
+            entries.append(("end", _made_by(node), node.shape, node.dtype))
         for node in order:
             if type(node) is Composite:
                 if node.hooks is not None or not node.composition.recipe.is_structural:
@@ -63,9 +72,9 @@ class Tape:
             if g not in place:
                 place[g] = len(known)
                 known.append(g)
-        ends = [place[n] for n in (*roots, *cotangents)]
+        places = [place[n] for n in (*roots, *cotangents)]
         size = len(entries) + sum(len(composition.recipe.rows) for composition in self.compositions)
-        self.key = Hashed((tuple(entries), tuple(ends), tuple([(g.shape, g.dtype) for g in cotangents]), size))
+        self.key = Hashed((tuple(entries), tuple(places), tuple([(g.shape, g.dtype) for g in cotangents]), size))
 
     def _take(self, node: Composite, met: dict[Composition, int], entries: list[Any]) -> None:
         """Add a result of a composition; the recipe and inputs of each composition are added once."""
@@ -75,6 +84,7 @@ class Tape:
         if number is None:
             number = met[composition] = len(met)
             self.compositions.append(composition)
+            self.results.append([])
             for source in composition.inputs:
                 if source not in place:
                     place[source] = len(known)
@@ -82,6 +92,7 @@ class Tape:
                     entries.append((_made_by(source), source.shape, source.dtype))
             entries.append((composition.recipe, tuple([place[i] for i in composition.inputs])))
         entries.append((number, node.number))
+        self.results[number].append(len(known))
         place[node] = len(known)
         known.append(node)
 
@@ -95,12 +106,18 @@ def _made_by(operand: Node) -> Any:
 
 
 class _Pass:
-    """A backward pass as a recipe over the known nodes, and (Variable, cotangent) by place: a known node, or a result."""
+    """A backward pass as a recipe, and (Variable, cotangent) by place: a known node, or a result.
+
+    The recipe's inputs are the known nodes that it uses, so that gradients that are not computed yet hold no others. Of a composition whose nodes it uses,
+    all results on the tape are inputs: they identify the composition in a capture.
+    """
 
     def __init__(self, tape: Tape, found: Mapping[int, tuple[Node, Node]]) -> None:
         place = dict(tape.place)
         first = len(tape.known)
+        begins: list[int] = []  # of the nodes of each composition
         for composition in tape.compositions:
+            begins.append(first)
             for node in composition.expand():
                 place.setdefault(node, first)
                 first += 1
@@ -114,11 +131,25 @@ class _Pass:
         number = {end: k for k, end in enumerate(ends)}
         self.is_whole = all(place[g] < len(tape.known) or place[g] >= first for _, g in found.values())
         self.found = [(place[v], place[g], number.get(place[g])) for v, g in found.values()]
-        self.recipe = Recipe(rows, ends, first)
+        self._take_used(tape, rows, ends, [*begins, first])
+
+    def _take_used(self, tape: Tape, rows: list[Row], ends: list[int], begins: list[int]) -> None:
+        """Make the recipe from rows and ends. begins: of the nodes of each composition, and of the rows."""
+        used = {k for row in rows for k in row[1]}
+        spans = [range(*pair) for pair in pairwise(begins)]
+        self.before = [k for k, span in enumerate(spans) if not used.isdisjoint(span)]
+        of_results = {k for number in self.before for k in tape.results[number]}
+        self.inputs = sorted({k for k in used if k < len(tape.known)} | of_results)
+        kept = [*self.inputs, *(k for number in self.before for k in spans[number])]
+        kept += range(begins[-1], begins[-1] + len(rows))
+        place = {k: new for new, k in enumerate(kept)}
+        renumbered = [(primitive, tuple([place[k] for k in of]), *rest) for primitive, of, *rest in rows]
+        self.recipe = Recipe(renumbered, [place[k] for k in ends], len(kept) - len(rows))  # type: ignore[arg-type]
 
     def again(self, tape: Tape) -> dict[int, tuple[Node, Node]]:
         known = tape.known
-        made = self.recipe.results(known, tape.device, tape.compositions)
+        before = [tape.compositions[k] for k in self.before]
+        made = self.recipe.results([known[k] for k in self.inputs], tape.device, before)
         return {id(known[v]): (known[v], known[g] if k is None else made[k]) for v, g, k in self.found}
 
 

@@ -48,6 +48,7 @@ class Meeting(Primitive):
     """Collects the gradients of several results; inputs: those of the joint operation. It has no value."""
 
     moves = True
+    gathers = True
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
         return (), inputs[0].dtype
@@ -79,6 +80,7 @@ class Unbound(Meeting):
 class Result(Primitive):
     """One of the results; inputs: its value, the meeting."""
 
+    gathers = True
     position: int
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
@@ -116,6 +118,7 @@ def _rows(parts: Sequence[Node]) -> Node:
 class SharedProduct(Primitive):
     """One call of a shared linear layer. Inputs: its value, the meeting, the layer's input (n, features), the weight."""
 
+    gathers = True
     position: int
 
     def infer(self, *inputs: Node) -> tuple[Shape, DType]:
