@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import shadergrad as sg
+import shadergrad.nn.functional as F
 from shadergrad.graph import autodiff
 from shadergrad.primitives.elementwise import Mul
 
@@ -127,3 +128,74 @@ def test_what_users_put_into_a_pass_is_not_held() -> None:
         gradient(lambda w, x: Double.apply(w).sum(), 0)
     gc.collect()
     assert [m() for m in markers] == [None] * 6
+
+
+class Scaled(sg.autograd.Function):
+    """2 x; its gradient times `by`, which is no part of the tape's structure, or None."""
+
+    by: float | None = 1.0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return None if Scaled.by is None else g * 2 * Scaled.by
+
+
+def between(function: Callable[[sg.Tensor], sg.Tensor]) -> Loss:
+    """Layers before, between and behind two calls of a function; w is used in each part."""
+
+    def loss(w: sg.Tensor, x: sg.Tensor) -> sg.Tensor:
+        hidden = function(F.linear(x, w).softmax(-1))
+        return F.layer_norm(function(F.linear(hidden @ w, w)) + hidden, (3,)).square().sum() + w.amax()
+
+    return loss
+
+
+def test_parts_of_a_pass_between_functions_of_users_ask_no_rule_again(
+    asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through, plain = between(Scaled.apply), between(lambda x: x * 2)
+    for seed in range(5):
+        del asked[:]
+        np.testing.assert_allclose(gradient(through, seed), gradient(plain, seed), rtol=1e-5, atol=1e-6)
+    assert not asked
+    for by in (0.5, None, 1.0):
+        monkeypatch.setattr(Scaled, "by", by)
+        with_hooks = [gradient(lambda w, x: _heard(through(w, x)), 0), gradient(through, 0)]
+        np.testing.assert_allclose(*with_hooks, rtol=1e-5, atol=1e-6)
+
+
+def _heard(loss: sg.Tensor) -> sg.Tensor:
+    loss.register_hook(lambda g: None)
+    return loss
+
+
+def test_two_passes_of_one_structure_computed_together_keep_their_own_layers() -> None:
+    rng = np.random.default_rng(0)
+    data = [sg.tensor(rng.normal(size=(3, 4)).astype(np.float32)) for _ in range(4)]
+    for _ in range(4):
+        ws = [sg.tensor(d.numpy(), requires_grad=True) for d in data[:2]]
+        for w, x in zip(ws, data[2:], strict=True):
+            between(Scaled.apply)(w, x).backward()
+        sg.sync()
+        alone = [sg.tensor(d.numpy(), requires_grad=True) for d in data[:2]]
+        for w, x in zip(alone, data[2:], strict=True):
+            between(lambda x: x * 2)(w, x).backward()
+            grad_of(w)
+        for w, other in zip(ws, alone, strict=True):
+            np.testing.assert_allclose(grad_of(w), grad_of(other), rtol=1e-5, atol=1e-6)
+
+
+def test_a_pass_through_a_function_uses_its_graph_up() -> None:
+    for _ in range(4):
+        w = sg.tensor([1.0, 2.0], requires_grad=True)
+        loss = (Scaled.apply(w * w).softmax(0) * w).sum()
+        loss.backward(retain_graph=True)
+        once = grad_of(w)
+        loss.backward()
+        np.testing.assert_allclose(grad_of(w), np.multiply(once, 2), rtol=1e-6)
+        with pytest.raises(RuntimeError, match="second time"):
+            loss.backward()
