@@ -218,6 +218,7 @@ def test_infinity_in_an_image_reaches_the_windows_that_have_it_alone() -> None:
     x[0, :, 0, 0] = np.inf
     w = np.ones((1, 1, 5, 4), np.float32)
     found = convolved(conv, x, w)
+    assert found is not None
     assert np.isinf(found[..., :3]).all()
     assert np.isfinite(found[..., 4:]).all()
 
