@@ -13,7 +13,7 @@ from shadergrad.as_torch.stand_ins import stand_ins
 
 LIBRARIES = [stand_ins()["torch"], torch]
 BASES = {
-    "conv._ConvNd": ("Conv1d(2, 2, 1)", "ConvTranspose2d(2, 2, 1)"),
+    "conv._ConvNd": ("Conv1d(2, 2, 1)", "ConvTranspose2d(2, 2, 1)", "LazyConv1d(2, 1)"),
     "conv._ConvTransposeNd": ("ConvTranspose2d(2, 2, 1)",),
     "batchnorm._BatchNorm": ("BatchNorm1d(2)", "BatchNorm2d(2)", "SyncBatchNorm(2)"),
     "batchnorm._NormBase": ("BatchNorm1d(2)", "BatchNorm2d(2)", "SyncBatchNorm(2)", "InstanceNorm2d(2)"),
@@ -22,6 +22,14 @@ BASES = {
     "pooling._MaxPoolNd": ("MaxPool2d(2)",),
     "pooling._AvgPoolNd": ("AvgPool1d(2)",),
     "pooling._AdaptiveMaxPoolNd": ("AdaptiveMaxPool1d(2)",),
+    "pooling._AdaptiveAvgPoolNd": ("AdaptiveAvgPool2d(2)",),
+    "pooling._LPPoolNd": ("LPPool1d(2, 2)",),
+    "pooling._MaxUnpoolNd": ("MaxUnpool1d(2)",),
+    "padding._ConstantPadNd": ("ConstantPad1d(1, 0.0)", "ZeroPad2d(1)"),
+    "padding._ReflectionPadNd": ("ReflectionPad1d(1)",),
+    "padding._ReplicationPadNd": ("ReplicationPad1d(1)",),
+    "padding._CircularPadNd": ("CircularPad1d(1)",),
+    "lazy.LazyModuleMixin": ("LazyLinear(2)", "LazyConv1d(2, 1)"),
     "loss._Loss": ("MSELoss()", "CrossEntropyLoss()", "BCELoss()", "CTCLoss()"),
     "loss._WeightedLoss": ("CrossEntropyLoss()", "BCELoss()"),
     "rnn.RNNBase": ("LSTM(2, 2)", "GRU(2, 2)"),
@@ -86,6 +94,21 @@ def test_a_convolution_derived_from_the_base_class_takes_its_arguments_in_order(
         return [layer(lib.arange(100.0).reshape(1, 4, 5, 5) / 50), layer.weight, layer.output_padding, layer.transposed]
 
     both(program)
+
+
+def test_convolutions_draw_their_parameters_by_a_method_that_programs_call_and_replace() -> None:
+    def program(lib: Any) -> list[Any]:
+        class Ones(lib.nn.Conv1d):
+            def reset_parameters(self) -> None:
+                lib.nn.init.ones_(self.weight)
+
+        layer = filled(lib.nn.ConvTranspose2d(2, 4, 3, groups=2), lib)
+        before = layer.weight.clone()
+        layer.reset_parameters()
+        assert not (layer.weight == before).any()
+        return [Ones(1, 2, 3).weight, (layer.weight.abs() <= 18**-0.5).all(), (layer.bias.abs() <= 18**-0.5).all()]
+
+    assert both(program)[1:] == [True, True]
 
 
 def test_a_norm_checks_its_input_by_a_method_that_programs_replace() -> None:

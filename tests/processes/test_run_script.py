@@ -175,6 +175,30 @@ def test_a_python_process_that_gets_another_torch_is_told_of_once(tmp_path: Path
     assert lines[1].startswith(f"shadergrad run: a Python process gets PyTorch instead of shadergrad: {reason}")
 
 
+SPAWNED = """
+import multiprocessing, os
+import torch
+
+def send(queue):
+    queue.put((torch.__file__, os.environ["SHADERGRAD_AS_TORCH"]))
+
+if __name__ == "__main__":
+    del os.environ["PYTHONPATH"], os.environ["SHADERGRAD_AS_TORCH"]
+    for method in ("spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        process = context.Process(target=send, args=(queue,))
+        process.start()
+        file, device = queue.get(timeout=60)
+        process.join()
+        print(method, file == torch.__file__, device)
+"""
+
+
+def test_a_process_of_multiprocessing_needs_no_environment(tmp_path: Path) -> None:
+    assert run(tmp_path, SPAWNED) == (0, "spawn True cpu\nforkserver True cpu\n", "")
+
+
 def test_how_programs_end(tmp_path: Path) -> None:
     """One process for all: each starts as if it were the first."""
     sources = repr([source for source, _, _ in ENDS])

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
+from multiprocessing import spawn, util
 from os import PathLike, fsdecode
 from pathlib import Path
 from types import ModuleType
@@ -44,8 +45,10 @@ def for_child_processes() -> Iterator[None]:
     """A context in which started Python processes import this library as torch, on the same device.
 
     A process that subprocess starts without this environment imports an installed PyTorch, if any. A line on stderr says so, once.
+    Processes of multiprocessing need no environment, because their command line begins with the hook.
     """
     begin, told = subprocess.Popen.__init__, []
+    command_line, spawnv = spawn.get_command_line, util.spawnv_passfds  # type: ignore[attr-defined]
 
     @wraps(begin)
     def init(self: Any, args: Any, *rest: Any, **named: Any) -> None:
@@ -56,12 +59,35 @@ def for_child_processes() -> Iterator[None]:
             print(f"shadergrad run: a Python process gets PyTorch instead of shadergrad: {reason}", file=sys.stderr)
         begin(self, args, *rest, **named)
 
-    with config.for_child_processes(str(CHILDREN), given_device()):
+    device = given_device()
+
+    @wraps(command_line)
+    def with_hook(**named: Any) -> list[str]:
+        return _begun_with_hook(command_line(**named), device)
+
+    @wraps(spawnv)
+    def spawn_with_hook(path: Any, args: Sequence[Any], passfds: Any) -> int:
+        return spawnv(path, _begun_with_hook(args, device), passfds)  # the server of forks has no other function
+
+    with config.for_child_processes(str(CHILDREN), device):
         subprocess.Popen.__init__ = init  # type: ignore[method-assign]
+        spawn.get_command_line, util.spawnv_passfds = with_hook, spawn_with_hook  # type: ignore[attr-defined]
         try:
             yield
         finally:
             subprocess.Popen.__init__ = begin  # type: ignore[method-assign]
+            spawn.get_command_line, util.spawnv_passfds = command_line, spawnv  # type: ignore[attr-defined]
+
+
+def _begun_with_hook(command: Sequence[Any], device: str) -> list[Any]:
+    """multiprocessing's command line for Python, whose program first runs the hook of CHILDREN. Other command lines stay."""
+    hook = str(CHILDREN / "sitecustomize.py")
+    first = (
+        f"import os; os.environ.setdefault('SHADERGRAD_AS_TORCH', {device!r}); "
+        f"exec(compile(open({hook!r}, encoding='utf-8').read(), {hook!r}, 'exec'), {{'__file__': {hook!r}, '__name__': 'hook'}}); "
+    )
+    kinds = ("from multiprocessing.spawn ", "from multiprocessing.forkserver ")
+    return [first + word if str(word).startswith(kinds) else word for word in command]
 
 
 def _why_without_us(args: Any, env: Any) -> str | None:

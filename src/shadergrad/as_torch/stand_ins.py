@@ -87,7 +87,7 @@ _SAME = [
 # PyTorch's files that programs import from, and the module of this library with the same names
 _ELSEWHERE = {
     "nn": """nn.modules nn.modules.activation nn.modules.batchnorm nn.modules.container nn.modules.conv
-        nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.instancenorm nn.modules.linear
+        nn.modules.distance nn.modules.dropout nn.modules.flatten nn.modules.instancenorm nn.modules.lazy nn.modules.linear
         nn.modules.loss nn.modules.normalization nn.modules.padding nn.modules.pixelshuffle
         nn.modules.pooling nn.modules.rnn nn.modules.sparse nn.modules.transformer nn.modules.upsampling""",
     "nn.utils": "nn.utils.clip_grad nn.utils.weight_norm nn.utils.spectral_norm nn.utils.convert_parameters",
@@ -174,8 +174,19 @@ _PRIVATE = {
     "nn.modules.dropout": {"_DropoutNd": "dropout._Dropout"},
     "nn.modules.instancenorm": {"_InstanceNorm": "batchnorm._InstanceNorm"},
     "nn.modules.loss": {"_Loss": "losses._Loss", "_WeightedLoss": "losses._Weighted"},
+    "nn": {"RNNCellBase": "recurrent_cells.RNNCellBase"},
     "nn.modules.rnn": {"RNNCellBase": "recurrent_cells.RNNCellBase"},
+    "nn.modules.padding": {
+        "_CircularPadNd": "padding._CircularPadding",
+        "_ConstantPadNd": "padding._ConstantPadding",
+        "_ReflectionPadNd": "padding._ReflectionPadding",
+        "_ReplicationPadNd": "padding._ReplicationPadding",
+    },
+    "nn.modules.lazy": {"LazyModuleMixin": "lazy._Lazy"},
     "nn.modules.pooling": {
+        "_AdaptiveAvgPoolNd": "pooling._AdaptiveAvgPool",
+        "_LPPoolNd": "unpooling._LPPool",
+        "_MaxUnpoolNd": "unpooling._MaxUnpool",
         "_AdaptiveMaxPoolNd": "pooling._AdaptiveMaxPool",
         "_AvgPoolNd": "pooling._AvgPool",
         "_MaxPoolNd": "pooling._MaxPool",

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..tensor import Tensor, rand
+from ..tensor import Tensor, empty
 from . import functional as F
+from . import init
 from .arguments import per_axis, takes_tensors, whole
 from .errors import ArgumentError
 from .function_module import _Applied
@@ -73,14 +74,20 @@ class _ConvNd(_Applied):
         self.padding_mode = padding_mode
         self.output_padding = per_axis(what, "output_padding", output_padding, self.rank, 0)
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
-        shape = (first, second // groups, *self.kernel_size)
-        fan_in = math.prod(shape[1:])
-        bound = 1.0 / math.sqrt(fan_in) if fan_in else 0.0
-        self.weight = Parameter(rand(*shape, device=device, dtype=dtype) * (2 * bound) - bound)
+        self.weight = Parameter(empty(first, second // groups, *self.kernel_size, device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(rand(out_channels, device=device, dtype=dtype) * (2 * bound) - bound)
+            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        fan_in = math.prod(self.weight.shape[1:])
+        bound = 1.0 / math.sqrt(fan_in) if fan_in else 0.0
+        for parameter in (self.weight, self.bias):
+            if parameter is not None:
+                init.uniform_(parameter, -bound, bound)
 
     def extra_repr(self) -> str:
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..errors import ShapeError
 from ..tensor import Tensor, empty, zeros
-from . import batchnorm, conv, init, linear
+from . import batchnorm, conv, linear
 from .functional.sliding_windows import Ints
 from .module import Module
 from .parameter import Buffer, Parameter
@@ -187,13 +187,8 @@ class _LazyConv(_Lazy, conv._ConvNd):
             (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
         )
         shape = (first, second // self.groups, *self.kernel_size)
-        if not _shaped((self.weight, shape), (self.bias, (self.out_channels,))):
-            return
-        fan_in = int(self.weight[0].numel()) if first else 0
-        bound = fan_in**-0.5 if fan_in else 0.0
-        for parameter in (self.weight, self.bias):
-            if parameter is not None:
-                init.uniform_(parameter, -bound, bound)
+        if _shaped((self.weight, shape), (self.bias, (self.out_channels,))):
+            self.reset_parameters()
 
 
 def _argument(cls: type, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> int:

@@ -197,7 +197,11 @@ class _AdaptivePool(_Applied):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptivePool, function=F.adaptive_avg_pool1d):
+class _AdaptiveAvgPool(_AdaptivePool):
+    """Base class of adaptive mean pooling, which programs ask isinstance for."""
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, function=F.adaptive_avg_pool1d):
     """The means of windows that cover the last axis evenly: (N, C, L) or (C, L) to (N, C, output_size) or (C, output_size).
 
     Window i spans floor(i L / output_size) to ceil((i + 1) L / output_size); windows may overlap. None keeps L.
@@ -208,7 +212,7 @@ class AdaptiveAvgPool1d(_AdaptivePool, function=F.adaptive_avg_pool1d):
     """
 
 
-class AdaptiveAvgPool2d(_AdaptivePool, function=F.adaptive_avg_pool2d):
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, function=F.adaptive_avg_pool2d):
     """The means of windows that cover height and width evenly: (N, C, H, W) to (N, C, *output_size).
 
     N is optional. output_size: a number for both axes, or one for each; None keeps an axis. Windows and errors as
@@ -219,7 +223,7 @@ class AdaptiveAvgPool2d(_AdaptivePool, function=F.adaptive_avg_pool2d):
     """
 
 
-class AdaptiveAvgPool3d(_AdaptivePool, function=F.adaptive_avg_pool3d):
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, function=F.adaptive_avg_pool3d):
     """The means of windows that cover the last three axes evenly: (N, C, D, H, W) to (N, C, *output_size).
 
     N is optional. output_size: a number for all axes, or one for each; None keeps an axis. Windows and errors as

@@ -1,7 +1,7 @@
 """Makes `import torch` import this library in the child processes of a program under `shadergrad run`.
 
-Python imports this file when such a process starts, because its folder is first in PYTHONPATH. It imports the library only when the process
-imports torch. It also runs the interpreter's own sitecustomize, which it hides.
+Python imports this file when such a process starts, because its folder is first in PYTHONPATH; the command line of multiprocessing's processes runs
+it, too. It imports the library only when the process imports torch. It also runs the interpreter's own sitecustomize, which it hides.
 """
 
 import importlib.machinery
@@ -38,5 +38,7 @@ def _run_the_other():
         spec.loader.exec_module(module)
 
 
-sys.meta_path.insert(0, _Torch())
-_run_the_other()
+if "torch" not in sys.modules and not any(type(finder).__name__ == "_Torch" for finder in sys.meta_path):
+    sys.meta_path.insert(0, _Torch())
+if __name__ == "sitecustomize":
+    _run_the_other()
