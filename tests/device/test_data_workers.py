@@ -412,6 +412,6 @@ def test_default_collate_and_convert_give_tensors() -> None:
     sample = {"x": np.ones(2, np.float32), "y": (1, "a"), "z": sg.ones(1)}
     converted = sg.data.default_convert(sample)
     assert isinstance(converted["x"], sg.Tensor)
-    assert converted["y"] == (1, "a")
+    assert converted["y"] == [1, "a"]
     batch = default_collate([sample, sample])
     assert [type(part) for part in (batch["x"], batch["y"][0], batch["z"])] == [sg.Tensor] * 3

@@ -194,3 +194,69 @@ def test_recurrent_layers_list_their_weights() -> None:
 
 def test_a_generator_says_its_seed() -> None:
     assert sg.Generator().manual_seed(7).initial_seed() == torch.Generator().manual_seed(7).initial_seed() == 7
+
+
+def test_private_functions_compute_what_pytorchs_do() -> None:
+    def program(lib: Any) -> list[Any]:
+        x = lib.tensor([[0.123, -3.0], [200.0, 0.77]], requires_grad=True)
+        scale, zero = lib.tensor([0.1, 0.25]), lib.tensor([2, 0], dtype=lib.int32)
+        rounded = [
+            lib.fake_quantize_per_tensor_affine(x, 0.1, 2, 0, 255),
+            lib.fake_quantize_per_channel_affine(x, scale, zero, 1, -128, 127),
+        ]
+        (rounded[0] * 2 + rounded[1]).sum().backward()
+        norms = [lib.norm_except_dim(x.detach(), power, dim) for power, dim in ((2, 0), (2, 1), (1, 1), (2, -1))]
+        reduction = lib.nn.functional._Reduction
+        values = [reduction.get_enum("sum"), reduction.legacy_get_string(False, None, False) == "sum"]
+        return [*rounded, x.grad, *norms, lib._shape_as_tensor(x), lib.spmm(x.detach(), x.detach()), *values]
+
+    both(program)
+
+
+def test_private_names_that_programs_ask_isinstance_for() -> None:
+    def program(lib: Any) -> list[Any]:
+        lazy = lib.nn.LazyLinear(2).weight
+        parameter = lib.nn.parameter
+        return [
+            isinstance(lazy, parameter.UninitializedParameter),
+            isinstance(lazy, parameter.UninitializedTensorMixin),
+            parameter.is_lazy(lib.nn.Parameter(lib.ones(1))),
+            isinstance(lib.ones(1), lib._C._TensorBase),
+            isinstance(
+                lib.compile(lib.nn.Linear(1, 1), **({"backend": "eager"} if lib is torch else {})),
+                lib._dynamo.OptimizedModule,
+            ),
+            isinstance(lib.default_generator, lib.Generator),
+            issubclass(lib.jit.TracerWarning, Warning),
+            lib.torch is lib,
+        ]
+
+    assert both(program) == [True, True, False, True, True, True, True, True]
+
+
+def test_batches_by_a_table_of_functions_for_types() -> None:
+    def program(lib: Any) -> list[Any]:
+        inner = lib.utils.data._utils.collate
+
+        class Graph:
+            nodes = 3
+
+        table = inner.default_collate_fn_map | {
+            Graph: lambda batch, *, collate_fn_map=None: sum(g.nodes for g in batch)
+        }
+        samples = [{"g": Graph(), "x": (lib.ones(2), 1.5)}] * 2
+        made = inner.collate(samples, collate_fn_map=table)
+        with pytest.raises(TypeError, match="found <class"):
+            inner.collate(samples, collate_fn_map=inner.default_collate_fn_map)
+        return [made["g"], type(made["x"]) is list, made["x"][0], made["x"][1]]
+
+    assert both(program)[:2] == [6, True]
+
+
+def test_switches_of_other_backends_change_nothing() -> None:
+    lib: Any = LIBRARIES[0]
+    with lib.backends.cudnn.flags(enabled=False, benchmark=True):
+        assert lib.backends.cudnn.benchmark is False
+    assert lib._C._jit_set_profiling_mode(False) is False
+    assert lib._dynamo.mark_dynamic(lib.ones(2), 0) is None
+    assert lib.utils.model_zoo.load_url is lib.hub.load_state_dict_from_url

@@ -135,8 +135,10 @@ def absent(whole: str) -> Absent:
     """The placeholder of a name such as "torch.fx.Tracer"; the same object each time."""
     if whole not in _made:
         module, _, name = whole.rpartition(".")
-        # a name in an except clause must be an exception
-        bases = (Exception,) if name.endswith(("Error", "Exception", "Warning")) else ()
+        # a name in an except clause must be an exception, a category of warnings a Warning
+        bases = (
+            (Warning,) if name.endswith("Warning") else (Exception,) if name.endswith(("Error", "Exception")) else ()
+        )
         namespace = {
             "__absent__": whole,
             "__module__": module,

@@ -273,7 +273,7 @@ def stand_ins() -> dict[str, StandIn]:
         if name:
             holder, _, last = name.rpartition(".")
             found[holder].__dict__.setdefault(last, found[name])  # torch.nn.utils.weight_norm is the function
-    found[""].__dict__["__config__"] = found["__config__"]
+    found[""].__dict__.update(__config__=found["__config__"], torch=found[""])
     return {module.__name__: module for module in found.values()}
 
 

@@ -16,26 +16,35 @@ from .errors import DataError
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Stack samples along a new first axis, within tuples, lists, named tuples and dicts.
+    """Stack samples along a new first axis, within tuples, lists, named tuples and dicts; tuples become lists, as in PyTorch.
 
     Arrays and numbers give tensors on the default device (Python floats become float32, ints int32, or int64 if they need it);
-    tensors stay on theirs; strings, bytes and None stay lists.
+    tensors stay on theirs; strings and bytes stay lists.
     Raises ShapeError if shapes differ, DataError if samples differ in structure or hold other values.
 
     >>> sg.data.default_collate([(1.0, "a"), (2.0, "b")])
-    (tensor([1., 2.]), ['a', 'b'])
+    [tensor([1., 2.]), ['a', 'b']]
     """
     return upload(collate_arrays(batch), resolve_device(None), move=False)
 
 
 def default_convert(data: Any) -> Any:
     """A sample with its NumPy arrays as tensors on the default device, within tuples, lists, named tuples and dicts: what a
-    loader without batches does. All else stays as it is.
+    loader without batches does; tuples become lists. All else stays as it is.
 
     >>> sg.data.default_convert({"x": np.ones(2, np.float32), "name": "a"})
     {'x': tensor([1., 1.]), 'name': 'a'}
     """
-    return upload(data, resolve_device(None), move=False)
+    return upload(without_tuples(data), resolve_device(None), move=False)
+
+
+def without_tuples(data: Any) -> Any:
+    """The data with lists in place of tuples."""
+    if isinstance(data, Mapping):
+        return {key: without_tuples(value) for key, value in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(without_tuples, data))
+    return [without_tuples(part) for part in data] if isinstance(data, tuple | list) else data
 
 
 def collate_arrays(samples: Sequence[Any]) -> Any:
@@ -51,7 +60,7 @@ def collate_arrays(samples: Sequence[Any]) -> Any:
         return np.array(samples, np.bool_)
     if isinstance(first, int | float):
         return _numbers(samples)
-    if isinstance(first, str | bytes) or first is None:
+    if isinstance(first, str | bytes):
         return list(samples)
     if isinstance(first, Mapping):
         keys = set(first)
@@ -64,7 +73,7 @@ def collate_arrays(samples: Sequence[Any]) -> Any:
         parts = [collate_arrays(part) for part in zip(*samples, strict=True)]
         if hasattr(first, "_fields"):
             return type(first)(*parts)
-        return tuple(parts) if isinstance(first, tuple) else parts
+        return parts
     raise DataError(
         f"[collate] cannot make a batch of {type(first).__name__}. "
         "Hint: samples hold arrays, tensors, numbers, strings, dicts, tuples or lists; else give collate_fn."

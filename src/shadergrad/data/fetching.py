@@ -23,7 +23,7 @@ from ..errors import ShapeError
 from ..graph.node import grad_mode, mode
 from ..tensor import Tensor, get_default_device, resolve_device
 from ..tensor.generator import own_draws, stream_here
-from .collate import collate_arrays, default_collate, default_convert, settled, upload
+from .collate import collate_arrays, default_collate, default_convert, settled, upload, without_tuples
 from .dataset import Dataset, IterableDataset, path_of
 from .workers import END, Stages, WorkerInfo, here
 
@@ -79,7 +79,7 @@ class Epoch:
         if self._collate is not None:
             batch = self._collate(samples)
         else:
-            batch = samples if self._single else collate_arrays(samples)
+            batch = without_tuples(samples) if self._single else collate_arrays(samples)
         return upload(batch, self._device, move=self._loader.device is not None)
 
     def _fetcher(self) -> Callable[[Any], Any]:
@@ -97,6 +97,7 @@ class Epoch:
             if whole:
                 batch = dataset.batch_of(np.asarray(rows, np.int64))
                 if batch is not None:
+                    batch = list(batch) if type(batch) is tuple else batch  # as default_collate
                     return upload(batch, self._device, move=self._loader.device is not None)
             samples = samples_of(rows)
             try:

@@ -8,6 +8,7 @@ it runs. If draws were made elsewhere in the meantime, these tensors are updated
 from __future__ import annotations
 
 import math
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,6 +127,18 @@ class Generator:
         """
         if current.trace is not None:
             current.trace.on_read("the seed of a generator")
+        return self._stream.at[0]
+
+    def seed(self) -> int:
+        """Start over with a seed from the operating system, and return it.
+
+        >>> generator = sg.Generator()
+        >>> generator.seed() == generator.initial_seed()
+        True
+        """
+        if current.trace is not None:
+            current.trace.on_read("a seed from the operating system")
+        self.manual_seed(secrets.randbits(63))
         return self._stream.at[0]
 
     def get_state(self) -> np.ndarray:

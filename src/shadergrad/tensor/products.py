@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from ..arguments import checked
-from ..errors import DeviceError, DTypeError, ShapeError
+from ..errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from ..graph import build
 from ..graph.node import Node, make
 from ..primitives.dot import Dot
@@ -237,10 +237,17 @@ def tensordot(a: T, b: ProductTensor, dims: int | Sequence[Sequence[int]] = 2) -
     return (first @ second).reshape(*row_shape, *column_shape)
 
 
+@overload
+def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T: ...
+@overload
+def einsum(equation: T, *operands: T | Sequence[Any]) -> T: ...
 @policy("einsum")
 @checked
-def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
+def einsum(equation: Any, *operands: Any) -> Any:
     """Einstein summation: any equation with letters, '...', repeated letters and an optional '->'.
+
+    Or without an equation: each operand is followed by a list of its axes, numbers from 0 to 51 and an Ellipsis; a last list gives the
+    result's axes.
 
     Operands, of one dtype, are contracted from left to right, two at a time, each time as one batched product. Raises
     ShapeError for an equation that does not fit them, DTypeError if dtypes differ.
@@ -248,6 +255,10 @@ def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
     >>> sg.einsum("ij,j->i", sg.tensor([[1, 2], [3, 4]]), sg.tensor([1, 1]))
     tensor([3, 7])
     """
+    if isinstance(equation, ProductTensor):
+        equation, operands = _from_lists((equation, *operands))
+    if not isinstance(equation, str):
+        raise ArgumentTypeError(f"einsum(): argument 'equation' must be str, not {type(equation).__name__}.")
     tensors: list[Any] = (
         list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
     )  # type: ignore[arg-type]
@@ -270,6 +281,24 @@ def einsum(equation: str, *operands: T | Sequence[ProductTensor]) -> T:
         result = result.sum(surplus)
         labels = "".join(c for c in labels if c in output)
     return result.permute(*(labels.index(c) for c in output)) if output else result
+
+
+def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The equation and the operands of einsum(x, [0, 1], y, [1, 2], [0, 2])."""
+
+    def text(axes: Any) -> str:
+        if not isinstance(axes, list | tuple):
+            raise ArgumentTypeError(
+                f"einsum(): each operand is followed by a list of its axes, not by {type(axes).__name__}."
+            )
+        if wrong := [a for a in axes if a is not ... and a not in range(52)]:
+            raise ArgumentError(f"einsum(): axes are numbers from 0 to 51 and an Ellipsis, but got {wrong[0]!r}.")
+        return "".join("..." if a is ... else letters[a] for a in axes)
+
+    letters = string.ascii_uppercase + string.ascii_lowercase
+    pairs, rest = len(arguments) // 2 * 2, len(arguments) % 2
+    equation = ",".join(text(axes) for axes in arguments[1:pairs:2])
+    return equation + ("->" + text(arguments[-1]) if rest else ""), arguments[:pairs:2]
 
 
 def _parse(equation: str, tensors: list[ProductTensor]) -> tuple[list[str], str]:

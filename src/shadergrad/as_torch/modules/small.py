@@ -19,6 +19,7 @@ from ...pytorch_files import safe_classes
 from ...tensor import Tensor, device
 from ...tensor.hooks import RemovableHandle
 from ..absent import absent
+from . import private_names
 from .copies import copies
 from .foreach import foreach_functions
 from .network_functions import network_functions
@@ -375,10 +376,19 @@ def _jit_internal() -> dict[str, Any]:
 
 
 SMALL: dict[str, Callable[[], dict[str, Any]]] = {
-    "": lambda: foreach_functions() | copies() | STORAGE_TYPES | network_functions(),
+    "": lambda: foreach_functions() | copies() | STORAGE_TYPES | network_functions() | private_names.core_functions(),
+    "random": lambda: {"default_generator": private_names.default_generator("cpu")},
+    "_dynamo": private_names.compiled_modules,
+    "_dynamo.eval_frame": private_names.compiled_modules,
+    "backends.cudnn": private_names.cudnn_switches,
+    "distributions.utils": private_names.of_distributions,
+    "nn._reduction": private_names.reductions,
+    "nn.parameter": private_names.lazy_parameters,
+    "utils.data._utils.collate": private_names.collating,
+    "utils.model_zoo": private_names.model_zoo,
     "storage": lambda: STORAGE_TYPES,
     "__config__": _config,
-    "_C": _core,
+    "_C": lambda: _core() | private_names.extension_module(),
     "_C._nn": lambda: {"_parse_to": parse_to},
     "serialization": _serialization,
     "hub": lambda: {"urlparse": urlparse},
@@ -390,8 +400,8 @@ SMALL: dict[str, Callable[[], dict[str, Any]]] = {
     "overrides": _overrides,
     "profiler": _profiler,
     "autograd.profiler": _profiler,
-    "nn.init": _init,
-    "nn.functional": with_indices,
+    "nn.init": lambda: _init() | private_names.initial_values(),
+    "nn.functional": lambda: with_indices() | {"_Reduction": private_names._Reduction},
     "nn.utils.stateless": stateless,
     "utils.flop_counter": _flop_counter,
     "onnx": _onnx,

@@ -144,7 +144,8 @@ def _nearest(x: Tensor, axis: int, n: int, m: int, ratio: float, exact: bool) ->
     if m % n == 0 and ratio == n / m:
         wide = x.unsqueeze(axis + 1).expand(*x.shape[: axis + 1], m // n, *x.shape[axis + 1 :])
         return wide.reshape(*x.shape[:axis], m, *x.shape[axis + 1 :])
-    places = (np.arange(m) + (0.5 if exact else 0.0)) * np.float32(ratio)
+    # in float32, as PyTorch: the product of 3 and 1 / 0.6 is 5, and in float64 less
+    places = (np.arange(m, dtype=np.float32) + np.float32(0.5 if exact else 0.0)) * np.float32(ratio)
     table = np.minimum(np.floor(places).astype(np.int32), n - 1)
     return x.index_select(axis, host_tensor(table, device=x.device))
 
