@@ -262,6 +262,8 @@ def einsum(equation: Any, *operands: Any) -> Any:
     tensors: list[Any] = (
         list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
     )  # type: ignore[arg-type]
+    if other := [type(t).__name__ for t in tensors if not isinstance(t, ProductTensor)]:
+        raise ArgumentTypeError(f"einsum(): argument 'operands' must be Tensor or tuple of Tensors, not {other[0]}.")
     inputs, output = _parse(equation, tensors)
     sizes: dict[str, int] = {}
     for labels, t in zip(inputs, tensors, strict=True):
