@@ -123,7 +123,12 @@ class Renderer(Statements, Puller):
         )
         if primitive.name in SUMS or primitive.name == "neg":
             self.made_of.setdefault(result, (primitive.name, values[0], values[-1]))
-        if primitive.name == "cast" and node.dtype.is_half and values[0] in self.depth:
+        if (
+            primitive.name == "cast"
+            and node.dtype.is_half
+            and node.inputs[0].dtype is float32
+            and values[0] in self.depth
+        ):
             self.rounded[result] = values[0]
         return result
 
