@@ -91,7 +91,7 @@ def test_integers_of_bools_are_int64_unless_a_dtype_is_asked_for(torch_device: A
         lambda b: b * 1,
         lambda b: 1 + b,
         lambda b: b.cumsum(0),
-        lambda b: torch._foreach_add([b], 1)[0],
+        lambda b: torch.ops.aten._foreach_add.Scalar([b], 1)[0],
         lambda b: b.sum(dtype=torch.int32),
         lambda b: b * torch.ones(2, dtype=torch.int32, device=b.device),
         lambda b: b.to(torch.uint8) << 1,
