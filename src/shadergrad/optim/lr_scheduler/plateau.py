@@ -63,8 +63,13 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._present()
         self._reset()
 
+    @property
+    def mode_worse(self) -> float:
+        """A metric that is worse than all others."""
+        return math.inf if self.mode == "min" else -math.inf
+
     def _reset(self) -> None:
-        self.best = self.mode_worse = math.inf if self.mode == "min" else -math.inf
+        self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
@@ -122,7 +127,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """The state, as of other schedulers. Before the first epoch it has no `best`, because files cannot hold an infinity."""
-        return {k: v for k, v in super().state_dict().items() if k != "best" or math.isfinite(v)}
+        return {k: v for k, v in super().state_dict().items() if k not in ("best", "mode_worse") or math.isfinite(v)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._reset()
