@@ -727,7 +727,7 @@ class TestBoundedCaches:
                 (out,) = program.run([x])
                 assert get(out)[0] == 3
                 statistics = device.statistics()
-                assert statistics.pipelines < 20
+                assert statistics.pipelines <= (9 if device.adapter.type == "software" else 19)
                 assert statistics.pipeline_bytes <= 1 << 20
 
     def test_the_least_recently_run_goes_first(self, make_device: Any, monkeypatch: Any) -> None:

@@ -1,6 +1,7 @@
-"""Functions and classes of PyTorch's that programs call by names that are private or of its core.
+"""PyTorch's private names, and names of its C++ core, that public packages use.
 
-Switches of TorchScript's compiler, which is not here, may be set and change nothing.
+For each module of PyTorch a function returns the names and their values. Settings of TorchScript, cuDNN and torch.compile are accepted
+and have no effect, because this library has none of the three.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from . import hub
 
 
 class _FakeQuantized(shadergrad.autograd.Function):
-    """A rounded value; the gradient passes where the integer was within the limits."""
+    """Quantization and its inverse. The gradient passes where the integer is between the limits, and is 0 elsewhere."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, scale: Any, zero_point: Any, low: int, high: int) -> Tensor:
@@ -49,7 +50,10 @@ def _limits(quant_min: int, quant_max: int) -> None:
 def fake_quantize_per_tensor_affine(
     input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> Tensor:
-    """The values as integers of a scale from quant_min to quant_max would give them back."""
+    """The values after quantization to integers from quant_min to quant_max and back: (clamp(round(x / scale) + zero_point) - zero_point) * scale.
+
+    Raises ArgumentError if quant_min exceeds quant_max.
+    """
     _limits(quant_min, quant_max)
     return _FakeQuantized.apply(input, scale, zero_point, quant_min, quant_max)
 
@@ -57,7 +61,10 @@ def fake_quantize_per_tensor_affine(
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
-    """As fake_quantize_per_tensor_affine, with a scale and a zero for each index of an axis."""
+    """As fake_quantize_per_tensor_affine, with a scale and a zero point, both of shape (input.shape[axis],), for each index of `axis`.
+
+    Raises ArgumentError for scales or zero points of another shape, and if quant_min exceeds quant_max.
+    """
     _limits(quant_min, quant_max)
     count = input.shape[axis]
     if tuple(scale.shape) != (count,) or tuple(zero_point.shape) != (count,):
@@ -71,28 +78,31 @@ def fake_quantize_per_channel_affine(
 
 
 def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
-    """The norm over all axes but one, which stay with size 1; of -1 over all, without axes."""
+    """The norm over all axes but `dim`, each kept with size 1; with dim=-1 the norm of all elements, without axes.
+
+    Raises IndexError for an axis that v does not have.
+    """
     if dim == -1:
         return v.norm(pow)
     if not -v.ndim <= dim < v.ndim:
-        raise IndexError(f"norm_except_dim(): dim {dim} is none of {v.ndim} axes.")
+        raise IndexError(f"norm_except_dim(): there is no dim {dim} in a tensor of {v.ndim} axes.")
     if pow == 2:
         return norm_except(v, dim)
     return v.norm(pow, [k for k in range(v.ndim) if k != dim % v.ndim], keepdim=True)
 
 
 def _shape_as_tensor(input: Tensor) -> Tensor:
-    """The sizes, as int64."""
+    """The shape of a tensor, as int64 of shape (ndim,)."""
     return shadergrad.tensor(list(input.shape), dtype=shadergrad.int64)
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """The product of two matrices: none is sparse here."""
+    """The product of two matrices. Sparse tensors do not exist here, so both are dense."""
     return input.mm(mat2)
 
 
 def core_functions() -> dict[str, Any]:
-    """Those of torch itself."""
+    """Names of torch."""
     functions = (
         fake_quantize_per_tensor_affine,
         fake_quantize_per_channel_affine,
@@ -104,12 +114,12 @@ def core_functions() -> dict[str, Any]:
 
 
 def _no(*args: Any, **kwargs: Any) -> bool:
-    """False."""
+    """Always False."""
     return False
 
 
 def extension_module() -> dict[str, Any]:
-    """Those of torch._C."""
+    """Names of torch._C."""
     switches = """_jit_set_profiling_mode _jit_set_profiling_executor _jit_set_texpr_fuser_enabled _jit_set_nvfuser_enabled
         _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu
         _jit_set_nvfuser_guard_mode _is_tracing _get_cudnn_enabled _debug_set_autodiff_subgraph_inlining"""
@@ -117,18 +127,18 @@ def extension_module() -> dict[str, Any]:
 
 
 class _Reduction:
-    """Reductions of losses as numbers, and from their older arguments."""
+    """The reductions of losses as numbers, and from the older arguments size_average and reduce."""
 
     @staticmethod
     def get_enum(reduction: str) -> int:
-        """0 of 'none', 1 of 'mean', 2 of 'sum'."""
+        """0 for 'none', 1 for 'mean', 2 for 'sum'. Raises ValueError for other words."""
         if reduction not in ("none", "mean", "sum"):
             raise ValueError(f"{reduction} is not a valid value for reduction")
         return ("none", "mean", "sum").index(reduction)
 
     @staticmethod
     def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
-        """The reduction that size_average and reduce mean."""
+        """The name of the reduction that size_average and reduce stand for."""
         means = "none" if reduce is False else "sum" if size_average is False else "mean"
         if emit_warning:
             warnings.warn(
@@ -144,13 +154,13 @@ class _Reduction:
 
 
 def reductions() -> dict[str, Any]:
-    """Those of torch.nn._reduction."""
+    """Names of torch.nn._reduction."""
     names = ("get_enum", "legacy_get_string", "legacy_get_enum")
     return {name: getattr(_Reduction, name) for name in names}
 
 
 def initial_values() -> dict[str, Any]:
-    """Those of torch.nn.init: functions that fill a tensor outside of its history, as all of that module do."""
+    """Names of torch.nn.init: the functions that fill a tensor without recording it for autograd, as all functions of that module do."""
     return {
         "_no_grad_uniform_": init.uniform_,
         "_no_grad_normal_": init.normal_,
@@ -161,7 +171,7 @@ def initial_values() -> dict[str, Any]:
 
 
 def lazy_parameters() -> dict[str, Any]:
-    """Those of torch.nn.parameter."""
+    """Names of torch.nn.parameter."""
     names = ("UninitializedParameter", "UninitializedBuffer", "is_lazy")
     return {name: getattr(lazy, name) for name in names} | {"UninitializedTensorMixin": _Uninitialized}
 
@@ -172,55 +182,55 @@ class _OfUninitialized(type):
 
 
 class _Uninitialized(metaclass=_OfUninitialized):
-    """The class of what has no shape yet."""
+    """The class of parameters and buffers that have no shape yet, for isinstance."""
 
 
 def of_distributions() -> dict[str, Any]:
-    """Those of torch.distributions.utils."""
+    """Names of torch.distributions.utils."""
 
     def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
-        """Normal numbers."""
+        """Standard normal numbers of a shape."""
         return shadergrad.randn(*shape, dtype=dtype, device=device)
 
     return {"_standard_normal": _standard_normal}
 
 
 def model_zoo() -> dict[str, Any]:
-    """torch.utils.model_zoo, an older name of torch.hub's files."""
+    """Names of torch.utils.model_zoo, an older name of torch.hub."""
     return {"load_url": hub.load_state_dict_from_url}
 
 
 def compiled_modules() -> dict[str, Any]:
-    """Those of torch._dynamo. Marks of sizes and calls are hints for its compiler."""
+    """Names of torch._dynamo. Marks of sizes and calls are hints for its compiler."""
 
     def hint(*args: Any, **kwargs: Any) -> None:
-        """Nothing: sg.compile finds out itself."""
+        """Does nothing: sg.compile finds the sizes that vary."""
 
     names = "mark_dynamic maybe_mark_dynamic mark_static mark_static_address mark_unbacked"
     return {"OptimizedModule": CompiledModule} | dict.fromkeys(names.split(), hint)
 
 
 def cudnn_switches() -> dict[str, Any]:
-    """Those of torch.backends.cudnn that set several at once."""
+    """Names of torch.backends.cudnn that set several settings at once."""
     settings = shadergrad.backends.cudnn
 
     def set_flags(_enabled: Any = None, _benchmark: Any = None, *others: Any, **named: Any) -> tuple[Any, ...]:
-        """Nothing: cuDNN is not here. Gives what was set."""
+        """Does nothing, because there is no cuDNN. Returns the present settings."""
         return settings.enabled, settings.benchmark, settings.deterministic, settings.allow_tf32
 
     @contextlib.contextmanager
     def flags(*switches: Any, **named: Any) -> Iterator[None]:
-        """Nothing changes within: cuDNN is not here."""
+        """A context without effect, because there is no cuDNN."""
         yield
 
     return {"flags": flags, "set_flags": set_flags}
 
 
 def collating() -> dict[str, Any]:
-    """Those of torch.utils.data._utils.collate: batches by a table of functions for types."""
+    """Names of torch.utils.data._utils.collate: batches by a table of functions, one for each type of sample."""
 
     def collate(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None = None) -> Any:
-        """One batch of samples, by the function of their type, within dicts, named tuples, tuples and lists."""
+        """A batch of samples, made by the function for their type, within dicts, named tuples, tuples and lists."""
         first = batch[0]
         table = collate_fn_map or {}
         for kind in [type(first), *(k for k in table if isinstance(first, k))]:
